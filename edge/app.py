@@ -1,0 +1,48 @@
+"""The ASGI application: a Starlette app whose one route hands every request to the endpoints."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from edge.config import Settings, load_settings
+from edge.endpoints import Endpoints
+from edge.forward import Forwarder
+from edge.host import Host
+from edge.sinks.jsonlog import json_log
+from edge.telemetry import Sink
+from edge.transport import upstream_transport
+
+
+def create_app(
+    settings: Settings | None = None,
+    transport: httpx2.AsyncBaseTransport | None = None,
+    sinks: Sequence[Sink] | None = None,
+    host: Host | None = None,
+) -> Starlette:
+    """The application. ``uvicorn --factory edge.app:create_app`` reads frontdesk.toml and the environment.
+
+    ``transport``, ``sinks`` and ``host`` are seams for tests and for embedding.
+    """
+    settings = settings or load_settings()
+    if sinks is None:
+        sinks = [json_log()] if settings.log == "json" else []
+    forwarder = Forwarder(settings.upstream, transport or upstream_transport(settings.upstream))
+    shown = host or Host()
+    endpoints = Endpoints(settings, shown, forwarder, sinks)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        # In a thread, so that the server accepts, and forwards, from its first moment on.
+        loading = None
+        if shown.pipeline is None:
+            loading = asyncio.create_task(asyncio.to_thread(shown.load, settings.bundle, settings.answering))
+        yield
+        if loading is not None:
+            await loading
+        await forwarder.close()
+
+    return Starlette(routes=[Mount("/", app=endpoints.handle)], lifespan=lifespan)

@@ -1,0 +1,196 @@
+"""Server settings: flag > environment > frontdesk.toml > default. Policy is not here but in the bundle."""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from edge.errors import ConfigError
+
+CONFIG_FILE = "frontdesk.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """The grey release of answering itself: ``off``, ``observe``, or a share of users in [0, 1]."""
+
+    mode: str = "on"
+    share: float = 1.0
+
+    @classmethod
+    def of(cls, value: object) -> "Answering":
+        """From ``off``, ``observe``, ``on`` or a number in [0, 1]. Raises ValueError."""
+        if value in ("off", "observe", "on"):
+            return cls(mode=str(value), share=1.0 if value == "on" else 0.0)
+        try:
+            share = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            share = -1.0
+        if isinstance(value, bool) or not 0 <= share <= 1:
+            raise ValueError("expected off, observe, on or a share between 0 and 1")
+        return cls(share=share)
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The central agent. ``api_key`` replaces the client's; times are in seconds."""
+
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    connect_timeout: float = 5.0
+    first_byte_timeout: float = 60.0
+    idle_timeout: float = 60.0
+    max_connections: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that ``frontdesk serve`` needs.
+
+    ``identity_header``: a header set by a proxy in front that names the user; it decides who
+    belongs to an answering share. ``budget_ms``: time to the first byte unless the request says
+    otherwise. ``models``: names of models that clients send, mapped to the upstream's names.
+    """
+
+    bundle: Path = Path("models/demo")
+    host: str = "127.0.0.1"
+    port: int = 8080
+    upstream: Upstream = Upstream()
+    answering: Answering = Answering()
+    max_body_bytes: int = 1_000_000
+    budget_ms: int = 2000
+    identity_header: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+    log: str = "json"
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Settings:
+    """The settings of this process. Raises ConfigError, which names the file or variable and the fix."""
+    environ = os.environ if environ is None else environ
+    settings = _from_file(file)
+    settings = _from_environ(settings, environ)
+    for name, value in (flags or {}).items():
+        if value is not None:
+            settings = _set(settings, name, value, f"the flag --{name.replace('_', '-')}")
+    return settings
+
+
+def _from_file(file: Path | None) -> Settings:
+    path = file or Path(CONFIG_FILE)
+    if file is None and not path.exists():
+        return Settings()
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
+    except ValueError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
+    settings = Settings()
+    for key, value in data.items():
+        if key == "upstream" and isinstance(value, dict):
+            for inner, inner_value in value.items():
+                settings = _set(settings, f"upstream_{inner}", inner_value, f"{path}: upstream.{inner}")
+        elif key == "model" and isinstance(value, dict):
+            settings = replace(settings, models={str(k): str(v) for k, v in value.items()})
+        else:
+            settings = _set(settings, key, value, f"{path}: {key}")
+    return settings
+
+
+def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    # The names that OpenAI-compatible programs share, for a single upstream.
+    for short, name in (("BASE_URL", "upstream_base_url"), ("API_KEY", "upstream_api_key")):
+        if environ.get(short):
+            settings = _set(settings, name, environ[short], f"the variable {short}")
+    if environ.get("MODEL_NAME"):
+        settings = replace(settings, models={"frontdesk": environ["MODEL_NAME"], **settings.models})
+    for name in _SETTERS:
+        variable = f"FRONTDESK_{name.upper()}"
+        if environ.get(variable):
+            settings = _set(settings, name, environ[variable], f"the variable {variable}")
+    return settings
+
+
+def _set(settings: Settings, name: str, value: object, where: str) -> Settings:
+    parse = _SETTERS.get(name)
+    if parse is None:
+        raise ConfigError(f"{where} is not a setting. Settings: {', '.join(sorted(_SETTERS))}, [model].")
+    try:
+        parsed = parse(value)
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"{where} is {value!r}: {exc}.") from exc
+    if name.startswith("upstream_"):
+        return replace(settings, upstream=replace(settings.upstream, **{name[9:]: parsed}))
+    return replace(settings, **{name: parsed})
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected a text")
+    return value
+
+
+def _path(value: object) -> Path:
+    return Path(value) if isinstance(value, Path) else Path(_text(value))
+
+
+def _number(kind: Callable[[Any], Any], low: float, high: float) -> Callable[[object], Any]:
+    def parse(value: object) -> Any:  # noqa: ANN401 - int or float, as kind says
+        if isinstance(value, bool):
+            raise TypeError("expected a number")
+        try:
+            number = kind(value)
+        except ValueError:
+            raise ValueError("expected a number") from None
+        if not low <= number <= high:
+            raise ValueError(f"expected a number from {low:g} to {high:g}")
+        return number
+
+    return parse
+
+
+def _url(value: object) -> str:
+    parts = urlsplit(_text(value))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("expected an address such as https://host/v1")
+    if parts.query or parts.fragment or parts.username:
+        raise ValueError("expected an address without user name, query and fragment")
+    return str(value).rstrip("/")
+
+
+def _one_of(*names: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in names:
+            raise ValueError(f"expected one of {', '.join(names)}")
+        return str(value)
+
+    return parse
+
+
+_SECONDS = _number(float, 0.001, 3600)
+_SETTERS: dict[str, Callable[[object], Any]] = {
+    "bundle": _path,
+    "host": _text,
+    "port": _number(int, 0, 65535),
+    "upstream_base_url": _url,
+    "upstream_api_key": _text,
+    "upstream_connect_timeout": _SECONDS,
+    "upstream_first_byte_timeout": _SECONDS,
+    "upstream_idle_timeout": _SECONDS,
+    "upstream_max_connections": _number(int, 1, 100_000),
+    "answering": Answering.of,
+    "max_body_bytes": _number(int, 1000, 1_000_000_000),
+    "budget_ms": _number(int, 1, 3_600_000),
+    "identity_header": lambda value: _text(value).lower(),
+    "log": _one_of("json", "off"),
+}
+# Every plain field can be set from outside; a new one that is forgotten here fails at import.
+assert {f.name for f in fields(Settings)} - {"upstream", "models"} <= set(_SETTERS)  # noqa: S101
+assert {f"upstream_{f.name}" for f in fields(Upstream)} <= set(_SETTERS)  # noqa: S101

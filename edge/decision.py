@@ -1,0 +1,134 @@
+"""What the router says of a query, and what is decided: path, reason, evidence."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from edge.normaliser import Lang
+
+
+class Path(StrEnum):
+    """Where a turn goes."""
+
+    FAQ = "faq"
+    TOOL = "tool"
+    CACHE = "cache"
+    AGENT = "agent"
+    ERROR = "error"
+
+
+class Reason(StrEnum):
+    """Why a turn takes its path. They are checked in this order; the first that applies wins."""
+
+    BYPASS = "bypass"
+    ANSWERING_OFF = "answering_off"
+    OBSERVE = "observe"
+    CLIENT_TOOLS = "client_tools"
+    CLIENT_OPTIONS = "client_options"
+    ATTACHMENT = "attachment"
+    SYSTEM_PROMPT = "system_prompt"
+    NOT_READY = "not_ready"
+    TOO_LONG = "too_long"
+    EXACT = "exact"
+    UNSUPPORTED_LANGUAGE = "unsupported_language"
+    MULTI_REQUEST = "multi_request"
+    NEEDS_CONTEXT = "needs_context"
+    RE_ASK = "re_ask"
+    OUT_OF_SCOPE = "out_of_scope"
+    LOW_CONFIDENCE = "low_confidence"
+    LOW_MARGIN = "low_margin"
+    NEGATION_MISMATCH = "negation_mismatch"
+    NUMBER_MISMATCH = "number_mismatch"
+    ENTITY_MISMATCH = "entity_mismatch"
+    UNPROVEN = "unproven"
+    TOPIC_FORWARDS = "topic_forwards"
+    ANSWER_EXPIRED = "answer_expired"
+    NO_ANSWER_IN_LANGUAGE = "no_answer_in_language"
+    SLOT_MISSING = "slot_missing"
+    TOOL_FAILED = "tool_failed"
+    OVER_BUDGET = "over_budget"
+    CONTROL_GROUP = "control_group"
+    MATCHED = "matched"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A topic and the calibrated probability that it is the right one."""
+
+    topic: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the router says of one text. Probabilities in [0, 1]; ``embedding`` float32 ``[dim]``."""
+
+    candidates: tuple[Candidate, ...]
+    in_scope: float
+    needs_context: float
+    exit: int
+    embedding: np.ndarray
+    tokens: int
+
+    @property
+    def topic(self) -> str:
+        """The best topic."""
+        return self.candidates[0].topic
+
+    @property
+    def confidence(self) -> float:
+        """P(the best topic is right)."""
+        return self.candidates[0].confidence
+
+    @property
+    def margin(self) -> float:
+        """How far the best topic's confidence lies above the second's."""
+        if len(self.candidates) < 2:
+            return self.confidence
+        return self.confidence - self.candidates[1].confidence
+
+
+@dataclass(frozen=True, slots=True)
+class GuardHit:
+    """A guard that spoke, and the value it saw: ``negation``, ``weekday:saturday``, …"""
+
+    name: str
+    reason: Reason
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A curated text of one topic in one language. ``tokens``: its length in router tokens."""
+
+    topic: str
+    lang: Lang
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Path, reason and evidence.
+
+    ``answer`` is set exactly where the turn is answered here. ``observed`` holds what would have
+    been decided where answering is off, observed or withheld from this user.
+    """
+
+    path: Path
+    reason: Reason
+    lang: Lang | None = None
+    reading: Reading | None = None
+    topic: str | None = None
+    guards: tuple[GuardHit, ...] = ()
+    answer: Answer | None = None
+    unproven: bool = False
+    observed: "Decision | None" = None
+
+    @property
+    def confidence(self) -> float | None:
+        """The calibrated confidence; 1 for an exact match; None where nothing was read."""
+        if self.reason is Reason.EXACT:
+            return 1.0
+        return None if self.reading is None else self.reading.confidence

@@ -1,0 +1,242 @@
+"""The endpoints: chat, classify, models, health, and everything else under /v1 passed through."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import httpx2
+from starlette.types import Message, Receive, Scope, Send
+
+from edge.classify import classify
+from edge.config import Settings
+from edge.decision import Answer, Decision, Path, Reason
+from edge.errors import BadRequest, MethodNotAllowed, NotFound, NotReady, RequestError
+from edge.exchange import Exchange, unix_now
+from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed, body_stream
+from edge.hints import HINTS_HEADER, Hints, format_hints
+from edge.host import Host
+from edge.query import Query
+from edge.stages.admit import ClientLeft, check_framing, read_body
+from edge.telemetry import Sink
+from edge.wire import completion_events, completion_json, parse_chat, with_model
+
+JSON = b"application/json"
+EVENTS = b"text/event-stream; charset=utf-8"
+OUR_MODEL = "frontdesk"
+
+
+class Endpoints:
+    """The request handlers over one host (bundle and pipeline) and one upstream."""
+
+    def __init__(self, settings: Settings, host: Host, forwarder: Forwarder, sinks: Sequence[Sink]) -> None:
+        self.settings = settings
+        self.host = host
+        self.forwarder = forwarder
+        self.sinks = sinks
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Route one HTTP request, answer its errors, and tell the sinks how it ended."""
+        exchange = Exchange(scope, self.settings.budget_ms)
+        exchange.bundle = self.host.label
+        relayed = Relayed()
+        status, outcome = 200, "ok"
+        try:
+            check_framing(scope)
+            await self._endpoint(scope)(exchange, receive, send, relayed)
+            status, outcome = relayed.status or 200, relayed.outcome
+        except RequestError as error:
+            status, outcome = error.status, error.error_code
+            await exchange.refuse(send, error)
+        except ClientLeft:
+            status, outcome = 499, "client_left"
+        except BrokenResponse:
+            status, outcome = relayed.status, relayed.outcome
+            raise
+        finally:
+            if not scope["path"].startswith("/health"):
+                exchange.served(self.sinks, status, outcome, relayed.stream, relayed)
+
+    def _endpoint(self, scope: Scope) -> Callable[..., Awaitable[None]]:
+        path, method = scope["path"], scope["method"]
+        routes: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {
+            "/v1/chat/completions": ("POST", self.chat),
+            "/v1/classify": ("POST", self.classify),
+            "/v1/models": ("GET", self.models),
+            "/health/liveness": ("GET", self.liveness),
+            "/health/readiness": ("GET", self.readiness),
+        }
+        if path in routes:
+            expected, endpoint = routes[path]
+            if method != expected and not (expected == "GET" and method == "HEAD"):
+                raise MethodNotAllowed(f"{path} takes {expected}, got {method}.")
+            return endpoint
+        if path.startswith("/v1/") and not {"..", "."} & set(path.split("/")):
+            return self.pass_through
+        raise NotFound(f"There is nothing at {path}; the API lies under /v1.")
+
+    async def chat(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
+        """``POST /v1/chat/completions``: decide, then answer or forward."""
+        body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
+        exchange.spans.mark("admit")
+        if exchange.header(OWN_PREFIX + b"bypass") == "1":
+            exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
+            return await self._forward(exchange, receive, send, relayed, body)
+        data = parse_chat(body)
+        pipeline = self.host.pipeline
+        if pipeline is None:
+            exchange.decision = Decision(Path.AGENT, Reason.NOT_READY)
+        else:
+            identity = self._identity(exchange)
+            query = Query.of_body(data, pipeline.runtime.bundle.normaliser, identity)
+            exchange.spans.mark("query")
+            exchange.decision = pipeline.decide(query, exchange.spans)
+            if exchange.decision.answer is not None:
+                relayed.stream = query.stream
+                return await self._answer(exchange, send, exchange.decision.answer, query)
+        model = data.get("model")
+        if isinstance(model, str) and model in self.settings.models:
+            body = with_model(data, self.settings.models[model])
+        return await self._forward(exchange, receive, send, relayed, body)
+
+    async def classify(self, exchange: Exchange, receive: Receive, send: Send, _: Relayed) -> None:
+        """``POST /v1/classify``: readings and decisions, never an upstream call."""
+        body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
+        if self.host.pipeline is None:
+            raise NotReady(f"The bundle is not ready: {self.host.error or 'it is being loaded'}.")
+        try:
+            data = json.loads(body)
+        except (ValueError, RecursionError) as exc:
+            raise BadRequest("The body is not valid JSON.", code="invalid_json") from exc
+        rows = classify(self.host.pipeline, data)
+        exchange.spans.mark("classify")
+        result = {"data": rows, "bundle": self.host.label}
+        await exchange.respond(send, 200, JSON, json.dumps(result, ensure_ascii=False).encode())
+
+    async def models(self, exchange: Exchange, _receive: Receive, send: Send, _: Relayed) -> None:
+        """``GET /v1/models``: the upstream's list and our own name; our own name alone without it."""
+        ours = {"id": OUR_MODEL, "object": "model", "created": 0, "owned_by": "frontdesk"}
+        listed: list[Any] = []
+        try:
+            request = self.forwarder.request("GET", "/models", exchange.scope["headers"], [], None)
+            status, body = await self.forwarder.fetch(request)
+            if status == 200:
+                listed = [m for m in json.loads(body)["data"] if m.get("id") != OUR_MODEL]
+        except (RequestError, ValueError, KeyError, TypeError, AttributeError):
+            listed = []  # a client that probes us must not fail because the agent is down
+        exchange.spans.mark("upstream")
+        body = json.dumps({"object": "list", "data": [ours, *listed]}, ensure_ascii=False).encode()
+        await exchange.respond(send, 200, JSON, body)
+
+    async def liveness(self, exchange: Exchange, _receive: Receive, send: Send, _: Relayed) -> None:
+        """200 while the process lives."""
+        await exchange.respond(send, 200, JSON, b'{"status":"ok"}')
+
+    async def readiness(self, exchange: Exchange, _receive: Receive, send: Send, relayed: Relayed) -> None:
+        """200 once the bundle is loaded; else 503 and why (turns are forwarded meanwhile)."""
+        ready = self.host.pipeline is not None
+        state = {"status": "ready" if ready else "bundle_error" if self.host.error else "loading"}
+        state |= {"bundle": self.host.label} if ready else {"message": self.host.error or ""}
+        relayed.status = 200 if ready else 503
+        await exchange.respond(send, relayed.status, JSON, json.dumps(state, ensure_ascii=False).encode())
+
+    async def pass_through(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
+        """Any other path under /v1: streamed to the upstream and back, unread."""
+        ended = asyncio.Event()
+
+        async def after_body() -> Message:
+            await ended.wait()
+            return await receive()
+
+        content = body_stream(receive, ended)
+        has_body = any(n in (b"content-length", b"transfer-encoding") for n, _ in exchange.scope["headers"])
+        if not has_body:
+            ended.set()
+        target = _target(exchange.scope)
+        request = self.forwarder.request(
+            exchange.scope["method"],
+            target,
+            exchange.scope["headers"],
+            self._trace_headers(exchange),
+            content if has_body else None,
+        )
+        await self._relay(exchange, request, after_body, send, relayed)
+
+    async def _answer(self, exchange: Exchange, send: Send, answer: Answer, query: Query) -> None:
+        pipeline = self.host.pipeline
+        assert pipeline is not None  # noqa: S101 - there is no answer without it
+        tokens = pipeline.runtime.router.token_count(query.normal)
+        common = (answer, f"chatcmpl-{secrets.token_hex(12)}", query.model, unix_now())
+        fingerprint = f"frontdesk-{pipeline.runtime.bundle.version}"
+        if query.stream:
+            usage = tokens if query.include_usage else None
+            body = completion_events(*common, fingerprint, usage)
+            extra: RawHeaders = [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+        else:
+            body, extra = completion_json(*common, fingerprint, tokens), []
+        exchange.spans.mark("render")
+        await exchange.respond(send, 200, EVENTS if query.stream else JSON, body, extra)
+
+    async def _forward(
+        self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed, body: bytes
+    ) -> None:
+        own = self._trace_headers(exchange)
+        decision = exchange.decision
+        # Observed traffic reaches the agent as if Frontdesk were not there.
+        if decision is not None and decision.reason not in (Reason.BYPASS, Reason.OBSERVE):
+            hints = hints_of(decision, self.host, exchange.budget.remaining_ms())
+            own.append((HINTS_HEADER.encode(), format_hints(hints).encode()))
+        target = _target(exchange.scope)
+        request = self.forwarder.request("POST", target, exchange.scope["headers"], own, body)
+        await self._relay(exchange, request, receive, send, relayed)
+
+    async def _relay(
+        self, exchange: Exchange, request: httpx2.Request, receive: Receive, send: Send, relayed: Relayed
+    ) -> None:
+        def head() -> RawHeaders:
+            exchange.spans.mark("upstream")
+            return exchange.headers()
+
+        await self.forwarder.relay(request, receive, send, head, relayed)
+
+    def _trace_headers(self, exchange: Exchange) -> RawHeaders:
+        own = [(b"x-request-id", exchange.request_id.encode())]
+        if not exchange.header(b"traceparent"):
+            own.append((b"traceparent", exchange.traceparent.encode()))
+        return own
+
+    def _identity(self, exchange: Exchange) -> str:
+        """Who asks, for a sticky share: the trusted header, else the credential, else the address."""
+        if self.settings.identity_header:
+            return exchange.header(self.settings.identity_header.encode())
+        client = exchange.scope.get("client") or ("",)
+        return exchange.header(b"authorization") or str(client[0])
+
+
+def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
+    """What the agent is told of a decision."""
+    reading = decision.reading
+    topic = None
+    if reading is not None and host.pipeline is not None:
+        topic = host.pipeline.runtime.bundle.by_id[reading.topic]
+    multi = any(hit.reason is Reason.MULTI_REQUEST for hit in decision.guards)
+    return Hints(
+        topic=decision.topic,
+        confidence=decision.confidence,
+        top=() if reading is None else tuple((c.topic, c.confidence) for c in reading.candidates),
+        lang=decision.lang,
+        reason=decision.reason,
+        tools=() if topic is None else topic.tools,
+        complexity="multi" if multi else "single",
+        budget_ms=int(remaining_ms),
+        bundle=host.label or None,
+    )
+
+
+def _target(scope: Scope) -> str:
+    """Path and query below /v1, as they came."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    target = raw.decode("latin-1").partition("?")[0].removeprefix("/v1")
+    query = scope["query_string"].decode("latin-1")
+    return f"{target}?{query}" if query else str(target)

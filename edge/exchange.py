@@ -1,0 +1,138 @@
+"""One HTTP exchange: its id, its clock, the headers that every answer carries, and its event."""
+
+import re
+import secrets
+import time
+from collections.abc import Iterable
+
+from starlette.types import Scope, Send
+
+from edge.budget import Budget
+from edge.decision import Decision
+from edge.errors import RequestError, error_json
+from edge.forward import OWN_PREFIX, RawHeaders, Relayed
+from edge.telemetry import Served, Sink, Spans
+
+WIRE_SCHEMA = b"1"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9_=.:-]{1,128}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Exchange:
+    """What belongs to one request from its arrival to its last byte."""
+
+    __slots__ = ("budget", "bundle", "debug", "decision", "request_id", "scope", "spans", "traceparent")
+
+    def __init__(self, scope: Scope, default_budget_ms: int) -> None:
+        self.scope = scope
+        self.spans = Spans()
+        self.decision: Decision | None = None
+        self.bundle = ""
+        given = self.header(b"x-request-id")
+        self.request_id = given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
+        trace = self.header(b"traceparent")
+        self.traceparent = (
+            trace
+            if _TRACEPARENT.fullmatch(trace)
+            else f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+        )
+        self.debug = self.header(OWN_PREFIX + b"debug") == "1"
+        asked = self.header(OWN_PREFIX + b"budget-ms")
+        budget_ms = (
+            int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= 7 else default_budget_ms
+        )
+        self.budget = Budget.of_ms(budget_ms)
+
+    def header(self, name: bytes) -> str:
+        """A request header as text, "" where it is missing."""
+        for key, value in self.scope["headers"]:
+            if key == name:
+                return str(value.decode("latin-1"))
+        return ""
+
+    def headers(self) -> RawHeaders:
+        """Schema, path, reason, request id and timing; the evidence too where it was asked for."""
+        headers = [
+            (b"x-frontdesk-schema", WIRE_SCHEMA),
+            (b"x-request-id", self.request_id.encode()),
+            (b"server-timing", self.spans.server_timing().encode()),
+        ]
+        decision = self.decision
+        if decision is not None:
+            headers += [
+                (b"x-frontdesk-path", decision.path.encode()),
+                (b"x-frontdesk-reason", decision.reason.encode()),
+            ]
+            if self.debug:
+                headers += self._evidence(decision)
+        return headers
+
+    def _evidence(self, decision: Decision) -> Iterable[tuple[bytes, bytes]]:
+        confidence, reading = decision.confidence, decision.reading
+        facts = {
+            b"topic": decision.topic,
+            b"confidence": None if confidence is None else f"{confidence:.4f}",
+            b"exit": None if reading is None else str(reading.exit),
+            b"bundle": self.bundle or None,
+            b"unproven": "1" if decision.unproven else None,
+            b"observed": None
+            if decision.observed is None
+            else f"{decision.observed.path};{decision.observed.reason}",
+        }
+        return [(OWN_PREFIX + name, value.encode()) for name, value in facts.items() if value is not None]
+
+    async def respond(
+        self, send: Send, status: int, content_type: bytes, body: bytes, extra: RawHeaders | None = None
+    ) -> None:
+        """Send a whole response of our own."""
+        headers = [
+            (b"content-type", content_type),
+            (b"content-length", str(len(body)).encode()),
+            *self.headers(),
+            *(extra or ()),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, send: Send, error: RequestError) -> None:
+        """Send an error of our own; ``x-frontdesk-path`` says that it is ours."""
+        reason = b"" if self.decision is None else self.decision.reason.encode()
+        self.decision = None
+        extra = [
+            (b"x-frontdesk-path", b"error"),
+            (b"x-frontdesk-reason", reason or error.error_code.encode()),
+        ]
+        if error.status in (502, 503, 504):
+            extra.append((b"retry-after", b"1"))
+        await self.respond(send, error.status, b"application/json", error_json(error), extra)
+
+    def served(
+        self,
+        sinks: Iterable[Sink],
+        status: int,
+        outcome: str,
+        stream: bool = False,
+        relayed: Relayed | None = None,
+        first_byte_ms: float | None = None,
+    ) -> None:
+        """Tell the sinks that the request is over."""
+        event = Served(
+            request_id=self.request_id,
+            route=self.scope["path"],
+            status=status,
+            outcome=outcome,
+            stream=stream,
+            decision=self.decision,
+            spans=tuple(self.spans.spent),
+            first_byte_ms=first_byte_ms,
+            total_ms=self.spans.total_ms(),
+            upstream_status=relayed.status or None if relayed else None,
+            completion_tokens=relayed.completion_tokens if relayed else None,
+        )
+        for sink in sinks:
+            sink(event)
+
+
+def unix_now() -> int:
+    """Seconds since the epoch, as OpenAI's ``created`` has it."""
+    return int(time.time())

@@ -1,0 +1,224 @@
+"""Forwarding: the body as it came, the bytes of the response as they come, nothing kept open."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+import httpx2
+from starlette.types import Receive, Send
+
+from edge.config import Upstream
+from edge.errors import RequestError, UpstreamTimeout, UpstreamUnreachable, UpstreamUnset, error_json
+from edge.sse import EventReader
+from edge.stages.admit import ClientLeft
+from edge.wire import SSE_DONE
+
+RawHeaders = list[tuple[bytes, bytes]]
+# Makes our headers of the response, once the upstream's first byte is there.
+Head = Callable[[], RawHeaders]
+
+# RFC 9110 section 7.6.1, and what the next hop must decide anew.
+_HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer "
+    b"transfer-encoding upgrade".split()
+)
+_REQUEST_HEADERS = frozenset(
+    b"accept accept-language authorization content-type idempotency-key openai-beta "
+    b"openai-organization openai-project traceparent tracestate user-agent".split()
+)
+_REQUEST_PREFIXES = (b"x-stainless-",)
+OWN_PREFIX = b"x-frontdesk-"
+
+
+@dataclass(slots=True)
+class Relayed:
+    """How a forward went; filled in as it goes, so that it tells the truth when it breaks off."""
+
+    status: int = 0
+    started: bool = False
+    outcome: str = "ok"
+    stream: bool = False
+    done: bool = False
+    completion_tokens: int | None = None
+
+
+class Forwarder:
+    """Sends requests to one upstream."""
+
+    def __init__(self, upstream: Upstream, transport: httpx2.AsyncBaseTransport) -> None:
+        self._upstream = upstream
+        self._transport = transport
+        self._base = httpx2.URL(upstream.base_url) if upstream.base_url else None
+        self._timeout = {
+            "connect": upstream.connect_timeout,
+            "read": upstream.first_byte_timeout,
+            "write": upstream.idle_timeout,
+            "pool": upstream.connect_timeout,
+        }
+
+    def request(
+        self,
+        method: str,
+        target: str,
+        client_headers: Sequence[tuple[bytes, bytes]],
+        own_headers: Sequence[tuple[bytes, bytes]],
+        content: bytes | AsyncIterator[bytes] | None,
+    ) -> httpx2.Request:
+        """The request to the upstream. ``target``: path and query below the base address."""
+        if self._base is None:
+            raise UpstreamUnset(
+                "This turn needs the agent, and no upstream is configured: set FRONTDESK_UPSTREAM_BASE_URL "
+                "or base_url under [upstream] in frontdesk.toml."
+            )
+        headers = [
+            (n, v) for n, v in client_headers if n in _REQUEST_HEADERS or n.startswith(_REQUEST_PREFIXES)
+        ]
+        if self._upstream.api_key:
+            headers = [(n, v) for n, v in headers if n != b"authorization"]
+            headers.append((b"authorization", b"Bearer " + self._upstream.api_key.encode()))
+        if not isinstance(content, bytes):
+            headers += [(n, v) for n, v in client_headers if n == b"content-length"]
+        headers += [(b"accept-encoding", b"identity"), *own_headers]
+        url = self._base.copy_with(raw_path=self._base.raw_path.rstrip(b"/") + target.encode("latin-1"))
+        return httpx2.Request(
+            method, url, headers=headers, content=content, extensions={"timeout": dict(self._timeout)}
+        )
+
+    async def relay(
+        self, request: httpx2.Request, receive: Receive, send: Send, head: Head, relayed: Relayed
+    ) -> None:
+        """Send the request and pass the response on; close the upstream as soon as the client goes.
+
+        Raises RequestError only while nothing has been sent to the client.
+        """
+        work = asyncio.create_task(self._relay(request, send, head, relayed))
+        gone = asyncio.create_task(_until_gone(receive))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+            else:
+                relayed.outcome = "client_left"
+        finally:
+            gone.cancel()
+            work.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+
+    async def fetch(self, request: httpx2.Request) -> tuple[int, bytes]:
+        """Status and whole body of a small answer. Raises RequestError."""
+        response = await self._open(request)
+        try:
+            return response.status_code, await response.aread()
+        except httpx2.HTTPError as exc:
+            raise UpstreamUnreachable("The upstream broke off its answer.") from exc
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._transport.aclose()
+
+    async def _open(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await self._transport.handle_async_request(request)
+        except httpx2.TimeoutException as exc:
+            raise UpstreamTimeout("The upstream did not answer in time; try again.") from exc
+        except httpx2.TransportError as exc:
+            raise UpstreamUnreachable(
+                f"The upstream cannot be reached ({type(exc).__name__}); try again later."
+            ) from exc
+
+    async def _relay(self, request: httpx2.Request, send: Send, head: Head, relayed: Relayed) -> None:
+        response = await self._open(request)
+        # From here on a pause is an idle stream, not a late first byte.
+        request.extensions["timeout"]["read"] = self._upstream.idle_timeout
+        try:
+            relayed.status = response.status_code
+            is_events = response.headers.get("content-type", "").startswith("text/event-stream")
+            relayed.stream = is_events
+            headers = _response_headers(response, is_events)
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": response.status_code,
+                    "headers": headers + head(),
+                }
+            )
+            relayed.started = True
+            reader = EventReader()
+            try:
+                async for chunk in response.stream:  # type: ignore[union-attr]
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    if is_events:
+                        _listen(reader, chunk, relayed)
+            except httpx2.HTTPError as exc:
+                if not relayed.done:
+                    relayed.outcome = "upstream_failed"
+                    if not is_events:
+                        raise BrokenResponse from exc  # only a cut connection tells the client
+                    last = _broken_off(reader, exc)
+                    await send({"type": "http.response.body", "body": last, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            await response.aclose()
+
+
+class BrokenResponse(Exception):
+    """The upstream broke off a response that cannot carry an error any more."""
+
+
+async def body_stream(receive: Receive, ended: asyncio.Event) -> AsyncIterator[bytes]:
+    """The request body as it comes, for requests that are passed through unread."""
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        if message.get("body"):
+            yield message["body"]
+        more = message.get("more_body", False)
+    ended.set()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _response_headers(response: httpx2.Response, is_events: bool) -> RawHeaders:
+    """The upstream's headers without hop-by-hop ones, ours, and those the server sets itself.
+
+    A stream's length is dropped: an error event may have to be appended.
+    """
+    listed = response.headers.get("connection", "").lower().encode("latin-1")
+    dropped = _HOP_BY_HOP | {b"date"} | {name.strip() for name in listed.split(b",")}
+    if is_events:
+        dropped |= {b"content-length"}
+    return [
+        (name.lower(), value)
+        for name, value in response.headers.raw
+        if name.lower() not in dropped and not name.lower().startswith((OWN_PREFIX, b"x-request-id"))
+    ]
+
+
+def _listen(reader: EventReader, chunk: bytes, relayed: Relayed) -> None:
+    for data in reader.feed(chunk):
+        if data == b"[DONE]":
+            relayed.done = True
+        elif b'"usage"' in data:
+            try:
+                usage = json.loads(data).get("usage")
+            except (ValueError, AttributeError, RecursionError):
+                continue
+            tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
+            if isinstance(tokens, int):
+                relayed.completion_tokens = tokens
+
+
+def _broken_off(reader: EventReader, exc: httpx2.HTTPError) -> bytes:
+    """What ends a stream that the upstream broke off: close a half event, say so, be done."""
+    error: RequestError = UpstreamUnreachable("The upstream broke off its answer.", code="upstream_reset")
+    if isinstance(exc, httpx2.TimeoutException):
+        error = UpstreamTimeout("The upstream stopped sending; try again.")
+    return (b"\n\n" if reader.mid_event else b"") + b"data: " + error_json(error) + b"\n\n" + SSE_DONE

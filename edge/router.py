@@ -1,0 +1,95 @@
+"""The router: one tokenizer call and one run of the ONNX graph give the reading of a text."""
+
+import math
+
+import numpy as np
+import onnxruntime as ort
+from tokenizers import Tokenizer
+
+from edge.bundle import ROUTER_FILE, Bundle
+from edge.decision import Candidate, Reading
+from edge.errors import BundleError
+
+OUTPUTS = ("logits", "in_scope", "needs_context", "sentence_embedding", "exit")
+TOP_CANDIDATES = 3
+# INT8 rounding differs in the last bit between processors and cascades; the same topic must win.
+SELF_TEST_TOLERANCE = 0.05
+
+
+class RouterError(RuntimeError):
+    """The graph gave numbers that no reading can be made of."""
+
+
+class Router:
+    """Reads normalised texts. One instance a process; ``read`` is synchronous and takes about 1 ms."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        options = ort.SessionOptions()
+        # One decision is too small to split; spinning threads would only take the cores of others.
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        try:
+            self._session = ort.InferenceSession(
+                str(bundle.folder / ROUTER_FILE), options, providers=["CPUExecutionProvider"]
+            )
+            self._tokenizer = Tokenizer.from_file(str(bundle.folder / "tokenizer.json"))
+        except Exception as exc:  # both libraries raise bare Exception classes
+            raise BundleError(f"The router of {bundle.folder} cannot be loaded: {exc}") from exc
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._topics = tuple(topic.id for topic in bundle.topics)
+        self._max_tokens = bundle.max_tokens
+
+    def token_count(self, normal: str) -> int:
+        """The number of router tokens of a text, without the two special ones."""
+        return len(self._tokenizer.encode(normal, add_special_tokens=False).ids)
+
+    def read(self, normal: str) -> Reading | None:
+        """The reading of a normalised text; None where it has more than ``max_tokens`` tokens."""
+        # A token spans at most 16 characters or so: do not tokenise a book to learn that it is one.
+        if len(normal) > self._max_tokens * 32:
+            return None
+        ids = self._tokenizer.encode(normal).ids
+        if len(ids) > self._max_tokens:
+            return None
+        input_ids = np.array([ids], np.int64)
+        feed = {"input_ids": input_ids, "attention_mask": np.ones_like(input_ids)}
+        logits, in_scope, needs_context, embedding, exit_ = self._session.run(OUTPUTS, feed)
+        scope = float(in_scope[0])
+        probabilities = _softmax(logits[0]) * scope
+        if not (np.isfinite(probabilities).all() and np.isfinite(embedding[0]).all()):
+            raise RouterError("The router's output is not finite.")
+        best = np.argsort(-probabilities, kind="stable")[:TOP_CANDIDATES]
+        return Reading(
+            candidates=tuple(Candidate(self._topics[i], float(probabilities[i])) for i in best),
+            in_scope=scope,
+            needs_context=float(needs_context[0]),
+            exit=int(exit_[0]),
+            embedding=embedding[0],
+            tokens=len(ids),
+        )
+
+
+def load_router(bundle: Bundle) -> Router:
+    """The router of a bundle, after its stored texts have given their stored readings."""
+    router = Router(bundle)
+    for stored in bundle.self_test:
+        reading = router.read(stored["text"])
+        if (
+            reading is None
+            or reading.topic != stored["topic"]
+            or not math.isclose(reading.confidence, stored["confidence"], abs_tol=SELF_TEST_TOLERANCE)
+        ):
+            raise BundleError(
+                f"The self-test of {bundle.folder} failed: {stored['text']!r} should be read as "
+                f"{stored['topic']} at {stored['confidence']:.3f}, got "
+                + ("nothing." if reading is None else f"{reading.topic} at {reading.confidence:.3f}.")
+            )
+    return router
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = np.exp(logits - logits.max())
+    return np.asarray(shifted / shifted.sum())

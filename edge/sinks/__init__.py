@@ -1,0 +1,1 @@
+"""Sinks: small hooks that receive each :class:`edge.telemetry.Served` event."""

@@ -1,0 +1,20 @@
+"""Exact: the text is one of the desk's own examples, so no model has to read it."""
+
+from edge.decision import Decision, Path, Reason
+from edge.stages import Case, Runtime
+from edge.stages.route import answer_for
+
+
+def exact(case: Case, runtime: Runtime) -> Case | Decision:
+    """Answer a text that equals an example of an answer topic, unless something objects."""
+    query, bundle = case.query, runtime.bundle
+    topic_id = None if case.objections else bundle.exact.get(bundle.normaliser.exact(query.normal))
+    if topic_id is None or query.lang is None:
+        return case
+    last = query.last_assistant()
+    if last is not None and bundle.answer_topic(last) == topic_id:
+        return case  # asked again right after our answer: the guard will see a re-ask
+    answer = answer_for(bundle.by_id[topic_id], query.lang, case, bundle)
+    if isinstance(answer, Reason):
+        return case
+    return Decision(Path.FAQ, Reason.EXACT, query.lang, topic=topic_id, answer=answer)

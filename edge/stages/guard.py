@@ -1,0 +1,33 @@
+"""Guard: everything that forbids a local answer although the router may be sure of the topic.
+
+A guard can only turn a local answer into a forward, never the reverse.
+"""
+
+from edge.decision import GuardHit, Reading, Reason
+from edge.stages import Case, Runtime
+
+
+def guard(case: Case, runtime: Runtime) -> Case:
+    """Object by language, by wording, by the router's two probabilities and by the topic's signals."""
+    query, bundle = case.query, runtime.bundle
+    if query.lang is None or query.lang not in bundle.languages:
+        case = case.because(Reason.UNSUPPORTED_LANGUAGE, query.lang or "")
+    case = case.add(*bundle.guards.wordings(query.normal, in_dialogue=bool(query.history)))
+    reading = case.reading
+    if reading is None:
+        return case
+    case = case.add(*_by_probability(case, reading, runtime))
+    last = query.last_assistant()
+    if last is not None and bundle.answer_topic(last) == reading.topic:
+        case = case.because(Reason.RE_ASK, reading.topic)
+    return case.add(*bundle.guards.mismatches(query.normal, reading.topic))
+
+
+def _by_probability(case: Case, reading: Reading, runtime: Runtime) -> list[GuardHit]:
+    bundle, hits = runtime.bundle, []
+    limit = bundle.max_needs_context_in_dialogue if case.query.history else bundle.max_needs_context
+    if reading.needs_context > limit:
+        hits.append(GuardHit("needs_context", Reason.NEEDS_CONTEXT, f"{reading.needs_context:.3f}"))
+    if reading.in_scope < bundle.min_in_scope:
+        hits.append(GuardHit("in_scope", Reason.OUT_OF_SCOPE, f"{reading.in_scope:.3f}"))
+    return hits

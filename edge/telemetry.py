@@ -1,0 +1,55 @@
+"""What happened, as data: the spans of one request, and the event that sinks receive."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edge.decision import Decision
+
+
+class Spans:
+    """Where the time of one request went: (stage, milliseconds), in order."""
+
+    __slots__ = ("_last", "spent", "start")
+
+    def __init__(self) -> None:
+        self.start = self._last = time.perf_counter()
+        self.spent: list[tuple[str, float]] = []
+
+    def mark(self, name: str) -> None:
+        """Book the time since the last mark to ``name``."""
+        now = time.perf_counter()
+        self.spent.append((name, (now - self._last) * 1000))
+        self._last = now
+
+    def total_ms(self) -> float:
+        """Milliseconds since the request came."""
+        return (time.perf_counter() - self.start) * 1000
+
+    def server_timing(self) -> str:
+        """The ``server-timing`` header value so far."""
+        return ", ".join(f"{name};dur={ms:.3f}" for name, ms in self.spent)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One finished request. It holds no text of any message.
+
+    ``outcome``: ``ok``, ``client_left``, ``upstream_failed`` (mid-stream) or an error code.
+    ``first_byte_ms`` and ``total_ms`` count from the arrival of the body.
+    """
+
+    request_id: str
+    route: str
+    status: int
+    outcome: str
+    stream: bool
+    decision: Decision | None
+    spans: tuple[tuple[str, float], ...]
+    first_byte_ms: float | None
+    total_ms: float
+    upstream_status: int | None = None
+    completion_tokens: int | None = None
+
+
+Sink = Callable[[Served], None]

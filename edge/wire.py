@@ -1,0 +1,133 @@
+"""The OpenAI wire: reading a chat body, rendering a completion whole or as a stream."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from edge.decision import Answer
+from edge.errors import BadRequest
+
+SSE_DONE = b"data: [DONE]\n\n"
+# A curated answer is sent in pieces of about this many characters, broken after a line or a word.
+_PIECE = re.compile(r"[^\n]{1,60}(?:[ ,.;，。；、]|$)|[^\n]{1,60}|\n+")
+
+
+def parse_chat(body: bytes) -> dict[str, Any]:
+    """The chat body as a dict whose ``messages`` is a non-empty list of objects.
+
+    Raises BadRequest where it is not: nothing behind us could read it either. Unknown fields,
+    roles and options are not judged here; they are the agent's.
+    """
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as exc:
+        raise BadRequest(f"The body is not valid JSON: {_short(exc)}", code="invalid_json") from exc
+    if not isinstance(data, dict):
+        raise BadRequest(f"The body must be a JSON object, got {type(data).__name__}.", code="invalid_json")
+    check_messages(data)
+    return data
+
+
+def check_messages(data: Mapping[str, Any]) -> None:
+    """Raise BadRequest unless ``messages`` is a non-empty list of objects."""
+    messages = data.get("messages")
+    if messages is None:
+        raise BadRequest(
+            "The field 'messages' is missing: send a list of messages.",
+            "messages",
+            "missing_required_parameter",
+        )
+    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
+        raise BadRequest(
+            "The field 'messages' must be a non-empty list of objects with 'role' and 'content'.",
+            "messages",
+            "invalid_type",
+        )
+
+
+def completion_json(
+    answer: Answer, completion_id: str, model: str, created: int, fingerprint: str, prompt_tokens: int
+) -> bytes:
+    """A whole ``chat.completion``."""
+    return _dumps(
+        {
+            "id": completion_id,
+            "object": "chat.completion",
+            "created": created,
+            "model": model,
+            "system_fingerprint": fingerprint,
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": answer.text, "refusal": None},
+                    "logprobs": None,
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": _usage(prompt_tokens, answer.tokens),
+        }
+    )
+
+
+def completion_events(
+    answer: Answer,
+    completion_id: str,
+    model: str,
+    created: int,
+    fingerprint: str,
+    prompt_tokens: int | None,
+) -> bytes:
+    """The same completion as server-sent events; usage only where ``prompt_tokens`` is given.
+
+    With usage asked for, every chunk has ``usage: null`` and one more chunk with empty
+    ``choices`` carries it, right before ``[DONE]``.
+    """
+    head: dict[str, Any] = {
+        "id": completion_id,
+        "object": "chat.completion.chunk",
+        "created": created,
+        "model": model,
+        "system_fingerprint": fingerprint,
+    }
+    usage: dict[str, Any] = {} if prompt_tokens is None else {"usage": None}
+    deltas: list[tuple[dict[str, str], str | None]] = [({"role": "assistant", "content": ""}, None)]
+    deltas += [({"content": piece}, None) for piece in _PIECE.findall(answer.text)]
+    deltas.append(({}, "stop"))
+    events = [
+        _event(
+            head
+            | {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+            | usage
+        )
+        for delta, finish in deltas
+    ]
+    if prompt_tokens is not None:
+        events.append(_event(head | {"choices": [], "usage": _usage(prompt_tokens, answer.tokens)}))
+    return b"".join(events) + SSE_DONE
+
+
+def with_model(body: dict[str, Any], model: str) -> bytes:
+    """The body with another ``model``; every other field keeps its value and place."""
+    return _dumps({**body, "model": model})
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return b"data: " + _dumps(data) + b"\n\n"
+
+
+def _dumps(data: dict[str, Any]) -> bytes:
+    # A lone surrogate, which UTF-8 cannot carry, becomes the JSON escape it came as.
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+
+def _usage(prompt: int, completion: int) -> dict[str, int]:
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+
+
+def _short(exc: Exception) -> str:
+    return "it is nested too deeply." if isinstance(exc, RecursionError) else str(exc)
