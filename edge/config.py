@@ -1,6 +1,7 @@
 """Server settings: flag > environment > frontdesk.toml > default. Policy is not here but in the bundle."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -11,6 +12,8 @@ from urllib.parse import urlsplit
 from edge.errors import ConfigError
 
 CONFIG_FILE = "frontdesk.toml"
+_HEADER_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]*")
+_USER_INFO = re.compile("//[^/]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Answering:
             return cls(mode=str(value), share=1.0 if value == "on" else 0.0)
         try:
             share = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             share = -1.0
         if isinstance(value, bool) or not 0 <= share <= 1:
             raise ValueError("expected off, observe, on or a share between 0 and 1")
@@ -87,7 +90,7 @@ def _from_file(file: Path | None) -> Settings:
     if file is None and not path.exists():
         return Settings()
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as exc:
         raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
     except ValueError as exc:
@@ -98,7 +101,8 @@ def _from_file(file: Path | None) -> Settings:
             for inner, inner_value in value.items():
                 settings = _set(settings, f"upstream_{inner}", inner_value, f"{path}: upstream.{inner}")
         elif key == "model" and isinstance(value, dict):
-            settings = replace(settings, models={str(k): str(v) for k, v in value.items()})
+            models = {name: _model(target, f"{path}: model.{name}") for name, target in value.items()}
+            settings = replace(settings, models=models)
         else:
             settings = _set(settings, key, value, f"{path}: {key}")
     return settings
@@ -110,7 +114,7 @@ def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
         if environ.get(short):
             settings = _set(settings, name, environ[short], f"the variable {short}")
     if environ.get("MODEL_NAME"):
-        settings = replace(settings, models={"frontdesk": environ["MODEL_NAME"], **settings.models})
+        settings = replace(settings, models={**settings.models, "frontdesk": environ["MODEL_NAME"]})
     for name in _SETTERS:
         variable = f"FRONTDESK_{name.upper()}"
         if environ.get(variable):
@@ -125,10 +129,27 @@ def _set(settings: Settings, name: str, value: object, where: str) -> Settings:
     try:
         parsed = parse(value)
     except (TypeError, ValueError) as exc:
-        raise ConfigError(f"{where} is {value!r}: {exc}.") from exc
+        # The cause would show what is hidden here.
+        raise ConfigError(f"{where} {_shown(name, value)}: {exc}.") from None
     if name.startswith("upstream_"):
         return replace(settings, upstream=replace(settings.upstream, **{name[9:]: parsed}))
     return replace(settings, **{name: parsed})
+
+
+def _shown(name: str, value: object) -> str:
+    """What of a wrong value may be shown: keys and passwords may not."""
+    if name == "upstream_api_key":
+        return "cannot be used"
+    shown = _USER_INFO.sub("//***@", value) if isinstance(value, str) else value
+    return f"is {shown!r}"
+
+
+def _model(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(
+            f"{where} is {value!r}: expected the upstream's name of the model; quote a name that has a dot."
+        )
+    return value
 
 
 def _text(value: object) -> str:
@@ -137,32 +158,52 @@ def _text(value: object) -> str:
     return value
 
 
+def _secret(value: object) -> str:
+    secret = _text(value).strip()  # files of secrets end in a line break
+    if not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise ValueError("expected printable ASCII without spaces")
+    return secret
+
+
+def _header_name(value: object) -> str:
+    name = _text(value).lower()
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError("expected the name of a header")
+    return name
+
+
 def _path(value: object) -> Path:
     return Path(value) if isinstance(value, Path) else Path(_text(value))
 
 
 def _number(kind: Callable[[Any], Any], low: float, high: float) -> Callable[[object], Any]:
     def parse(value: object) -> Any:  # noqa: ANN401 - int or float, as kind says
+        accepted = f"expected a {'whole ' if kind is int else ''}number from {low} to {high}"
         if isinstance(value, bool):
-            raise TypeError("expected a number")
+            raise TypeError(accepted)
         try:
             number = kind(value)
-        except ValueError:
-            raise ValueError("expected a number") from None
-        if not low <= number <= high:
-            raise ValueError(f"expected a number from {low:g} to {high:g}")
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(accepted) from None
+        if not low <= number <= high or (isinstance(value, float) and number != value):
+            raise ValueError(accepted)
         return number
 
     return parse
 
 
 def _url(value: object) -> str:
-    parts = urlsplit(_text(value))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    address = _text(value)
+    try:
+        parts = urlsplit(address)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not address.isprintable() or " " in address:
         raise ValueError("expected an address such as https://host/v1")
-    if parts.query or parts.fragment or parts.username:
+    if "?" in address or "#" in address or "@" in parts.netloc:
         raise ValueError("expected an address without user name, query and fragment")
-    return str(value).rstrip("/")
+    return address.rstrip("/")
 
 
 def _one_of(*names: str) -> Callable[[object], str]:
@@ -180,7 +221,7 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "host": _text,
     "port": _number(int, 0, 65535),
     "upstream_base_url": _url,
-    "upstream_api_key": _text,
+    "upstream_api_key": _secret,
     "upstream_connect_timeout": _SECONDS,
     "upstream_first_byte_timeout": _SECONDS,
     "upstream_idle_timeout": _SECONDS,
@@ -188,7 +229,7 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "answering": Answering.of,
     "max_body_bytes": _number(int, 1000, 1_000_000_000),
     "budget_ms": _number(int, 1, 3_600_000),
-    "identity_header": lambda value: _text(value).lower(),
+    "identity_header": _header_name,
     "log": _one_of("json", "off"),
 }
 # Every plain field can be set from outside; a new one that is forgotten here fails at import.

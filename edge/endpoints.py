@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx2
 from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from edge.classify import classify
 from edge.config import Settings
@@ -20,11 +22,13 @@ from edge.host import Host
 from edge.query import Query
 from edge.stages.admit import ClientLeft, check_framing, read_body
 from edge.telemetry import Sink
-from edge.wire import completion_events, completion_json, parse_chat, with_model
+from edge.wire import completion_events, completion_json, json_bytes, parse_chat, with_model
 
 JSON = b"application/json"
 EVENTS = b"text/event-stream; charset=utf-8"
 OUR_MODEL = "frontdesk"
+
+logger = logging.getLogger("frontdesk")
 
 
 class Endpoints:
@@ -38,6 +42,8 @@ class Endpoints:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route one HTTP request, answer its errors, and tell the sinks how it ended."""
+        if scope["type"] != "http":
+            return await WebSocketClose()(scope, receive, send)
         exchange = Exchange(scope, self.settings.budget_ms)
         exchange.bundle = self.host.label
         relayed = Relayed()
@@ -54,6 +60,14 @@ class Endpoints:
         except BrokenResponse:
             status, outcome = relayed.status, relayed.outcome
             raise
+        except Exception:
+            status, outcome = RequestError.status, RequestError.code
+            if relayed.started:
+                raise
+            logger.exception("The request %s failed.", exchange.request_id)
+            await exchange.refuse(
+                send, RequestError("An internal error; the log has it under this x-request-id.")
+            )
         finally:
             if not scope["path"].startswith("/health"):
                 exchange.served(self.sinks, status, outcome, relayed.stream, relayed)
@@ -112,37 +126,41 @@ class Endpoints:
         rows = classify(self.host.pipeline, data)
         exchange.spans.mark("classify")
         result = {"data": rows, "bundle": self.host.label}
-        await exchange.respond(send, 200, JSON, json.dumps(result, ensure_ascii=False).encode())
+        await exchange.respond(send, 200, JSON, json_bytes(result))
 
     async def models(self, exchange: Exchange, _receive: Receive, send: Send, _: Relayed) -> None:
         """``GET /v1/models``: the upstream's list and our own name; our own name alone without it."""
         ours = {"id": OUR_MODEL, "object": "model", "created": 0, "owned_by": "frontdesk"}
         listed: list[Any] = []
         try:
-            request = self.forwarder.request("GET", "/models", exchange.scope["headers"], [], None)
+            own = self._trace_headers(exchange)
+            request = self.forwarder.request("GET", "/models", exchange.scope["headers"], own, None)
             status, body = await self.forwarder.fetch(request)
             if status == 200:
                 listed = [m for m in json.loads(body)["data"] if m.get("id") != OUR_MODEL]
-        except (RequestError, ValueError, KeyError, TypeError, AttributeError):
+        except (RequestError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             listed = []  # a client that probes us must not fail because the agent is down
         exchange.spans.mark("upstream")
-        body = json.dumps({"object": "list", "data": [ours, *listed]}, ensure_ascii=False).encode()
+        body = json_bytes({"object": "list", "data": [ours, *listed]})
         await exchange.respond(send, 200, JSON, body)
 
     async def liveness(self, exchange: Exchange, _receive: Receive, send: Send, _: Relayed) -> None:
         """200 while the process lives."""
+        exchange.spans.mark("health")
         await exchange.respond(send, 200, JSON, b'{"status":"ok"}')
 
     async def readiness(self, exchange: Exchange, _receive: Receive, send: Send, relayed: Relayed) -> None:
         """200 once the bundle is loaded; else 503 and why (turns are forwarded meanwhile)."""
+        exchange.spans.mark("health")
         ready = self.host.pipeline is not None
         state = {"status": "ready" if ready else "bundle_error" if self.host.error else "loading"}
         state |= {"bundle": self.host.label} if ready else {"message": self.host.error or ""}
         relayed.status = 200 if ready else 503
-        await exchange.respond(send, relayed.status, JSON, json.dumps(state, ensure_ascii=False).encode())
+        await exchange.respond(send, relayed.status, JSON, json_bytes(state))
 
     async def pass_through(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
         """Any other path under /v1: streamed to the upstream and back, unread."""
+        exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
         ended = asyncio.Event()
 
         async def after_body() -> Message:
@@ -201,10 +219,10 @@ class Endpoints:
         await self.forwarder.relay(request, receive, send, head, relayed)
 
     def _trace_headers(self, exchange: Exchange) -> RawHeaders:
-        own = [(b"x-request-id", exchange.request_id.encode())]
-        if not exchange.header(b"traceparent"):
-            own.append((b"traceparent", exchange.traceparent.encode()))
-        return own
+        return [
+            (b"x-request-id", exchange.request_id.encode()),
+            (b"traceparent", exchange.traceparent.encode()),
+        ]
 
     def _identity(self, exchange: Exchange) -> str:
         """Who asks, for a sticky share: the trusted header, else the credential, else the address."""

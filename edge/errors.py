@@ -117,4 +117,4 @@ class UpstreamTimeout(RequestError):
 def error_json(error: RequestError) -> bytes:
     """The OpenAI error envelope of an error, as bytes."""
     inner = {"message": error.message, "type": error.type, "param": error.param, "code": error.error_code}
-    return json.dumps({"error": inner}, ensure_ascii=False).encode()
+    return json.dumps({"error": inner}, ensure_ascii=False).encode("utf-8", "backslashreplace")

@@ -4,11 +4,12 @@ import re
 import secrets
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from starlette.types import Scope, Send
 
 from edge.budget import Budget
-from edge.decision import Decision
+from edge.decision import Decision, Path
 from edge.errors import RequestError, error_json
 from edge.forward import OWN_PREFIX, RawHeaders, Relayed
 from edge.telemetry import Served, Sink, Spans
@@ -96,12 +97,13 @@ class Exchange:
 
     async def refuse(self, send: Send, error: RequestError) -> None:
         """Send an error of our own; ``x-frontdesk-path`` says that it is ours."""
-        reason = b"" if self.decision is None else self.decision.reason.encode()
-        self.decision = None
-        extra = [
-            (b"x-frontdesk-path", b"error"),
-            (b"x-frontdesk-reason", reason or error.error_code.encode()),
-        ]
+        self.spans.mark("error")
+        extra: RawHeaders = []
+        if self.decision is None:
+            extra += [(b"x-frontdesk-path", Path.ERROR.encode())]
+            extra += [(b"x-frontdesk-reason", error.error_code.encode())]
+        else:
+            self.decision = replace(self.decision, path=Path.ERROR, answer=None)
         if error.status in (502, 503, 504):
             extra.append((b"retry-after", b"1"))
         await self.respond(send, error.status, b"application/json", error_json(error), extra)

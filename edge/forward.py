@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import httpx2
@@ -24,11 +25,13 @@ _HOP_BY_HOP = frozenset(
     b"transfer-encoding upgrade".split()
 )
 _REQUEST_HEADERS = frozenset(
-    b"accept accept-language authorization content-type idempotency-key openai-beta "
-    b"openai-organization openai-project traceparent tracestate user-agent".split()
+    b"accept accept-language authorization content-encoding content-type idempotency-key openai-beta "
+    b"openai-organization openai-project tracestate user-agent".split()
 )
 _REQUEST_PREFIXES = (b"x-stainless-",)
 OWN_PREFIX = b"x-frontdesk-"
+# What servers refuse to write in a header value, and h11 lets an upstream send.
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 @dataclass(slots=True)
@@ -71,13 +74,17 @@ class Forwarder:
                 "This turn needs the agent, and no upstream is configured: set FRONTDESK_UPSTREAM_BASE_URL "
                 "or base_url under [upstream] in frontdesk.toml."
             )
+        dropped = {name for name, _ in own_headers}
+        dropped |= _listed(value for name, value in client_headers if name == b"connection")
         headers = [
-            (n, v) for n, v in client_headers if n in _REQUEST_HEADERS or n.startswith(_REQUEST_PREFIXES)
+            (n, v)
+            for n, v in client_headers
+            if n not in dropped and (n in _REQUEST_HEADERS or n.startswith(_REQUEST_PREFIXES))
         ]
         if self._upstream.api_key:
             headers = [(n, v) for n, v in headers if n != b"authorization"]
             headers.append((b"authorization", b"Bearer " + self._upstream.api_key.encode()))
-        if not isinstance(content, bytes):
+        if content is not None and not isinstance(content, bytes):
             headers += [(n, v) for n, v in client_headers if n == b"content-length"]
         headers += [(b"accept-encoding", b"identity"), *own_headers]
         url = self._base.copy_with(raw_path=self._base.raw_path.rstrip(b"/") + target.encode("latin-1"))
@@ -90,7 +97,7 @@ class Forwarder:
     ) -> None:
         """Send the request and pass the response on; close the upstream as soon as the client goes.
 
-        Raises RequestError only while nothing has been sent to the client.
+        Raises RequestError and ClientLeft only while nothing has been sent to the client.
         """
         work = asyncio.create_task(self._relay(request, send, head, relayed))
         gone = asyncio.create_task(_until_gone(receive))
@@ -98,8 +105,10 @@ class Forwarder:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
-            else:
+            elif relayed.started:
                 relayed.outcome = "client_left"
+            else:
+                raise ClientLeft
         finally:
             gone.cancel()
             work.cancel()
@@ -134,34 +143,34 @@ class Forwarder:
         # From here on a pause is an idle stream, not a late first byte.
         request.extensions["timeout"]["read"] = self._upstream.idle_timeout
         try:
-            relayed.status = response.status_code
-            is_events = response.headers.get("content-type", "").startswith("text/event-stream")
-            relayed.stream = is_events
-            headers = _response_headers(response, is_events)
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": response.status_code,
-                    "headers": headers + head(),
-                }
-            )
-            relayed.started = True
-            reader = EventReader()
-            try:
-                async for chunk in response.stream:  # type: ignore[union-attr]
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    if is_events:
-                        _listen(reader, chunk, relayed)
-            except httpx2.HTTPError as exc:
-                if not relayed.done:
-                    relayed.outcome = "upstream_failed"
-                    if not is_events:
-                        raise BrokenResponse from exc  # only a cut connection tells the client
-                    last = _broken_off(reader, exc)
-                    await send({"type": "http.response.body", "body": last, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._pass_on(response, send, head, relayed)
         finally:
             await response.aclose()
+        # After the upstream's end, because with this the server reports the client as gone.
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pass_on(self, response: httpx2.Response, send: Send, head: Head, relayed: Relayed) -> None:
+        status = response.status_code
+        if not 200 <= status <= 599:
+            raise UpstreamUnreachable(f"The upstream answered with the status {status}; try again later.")
+        relayed.status = status
+        relayed.stream = is_events = _is_events(response)
+        headers = _response_headers(response, is_events)
+        await send({"type": "http.response.start", "status": status, "headers": headers + head()})
+        relayed.started = True
+        reader = EventReader()
+        try:
+            async for chunk in response.stream:  # type: ignore[union-attr]
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if is_events:
+                    _listen(reader, chunk, relayed)
+        except httpx2.HTTPError as exc:
+            if not relayed.done:
+                relayed.outcome = "upstream_failed"
+                if not is_events:
+                    raise BrokenResponse from exc  # only a cut connection tells the client
+                last = _broken_off(reader, exc)
+                await send({"type": "http.response.body", "body": last, "more_body": True})
 
 
 class BrokenResponse(Exception):
@@ -169,16 +178,21 @@ class BrokenResponse(Exception):
 
 
 async def body_stream(receive: Receive, ended: asyncio.Event) -> AsyncIterator[bytes]:
-    """The request body as it comes, for requests that are passed through unread."""
+    """The request body as it comes, for requests that are passed through unread.
+
+    ``ended`` is set once no more of it will be read, be it that the upstream wants no more.
+    """
     more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientLeft
-        if message.get("body"):
-            yield message["body"]
-        more = message.get("more_body", False)
-    ended.set()
+    try:
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
+            if message.get("body"):
+                yield message["body"]
+            more = message.get("more_body", False)
+    finally:
+        ended.set()
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -191,15 +205,28 @@ def _response_headers(response: httpx2.Response, is_events: bool) -> RawHeaders:
 
     A stream's length is dropped: an error event may have to be appended.
     """
-    listed = response.headers.get("connection", "").lower().encode("latin-1")
-    dropped = _HOP_BY_HOP | {b"date"} | {name.strip() for name in listed.split(b",")}
+    raw = [(name.lower(), value) for name, value in response.headers.raw]
+    dropped = _HOP_BY_HOP | {b"date"} | _listed(value for name, value in raw if name == b"connection")
     if is_events:
         dropped |= {b"content-length"}
     return [
-        (name.lower(), value)
-        for name, value in response.headers.raw
-        if name.lower() not in dropped and not name.lower().startswith((OWN_PREFIX, b"x-request-id"))
+        (name, value)
+        for name, value in raw
+        if name not in dropped
+        and not name.startswith((OWN_PREFIX, b"x-request-id"))
+        and not _CONTROL.search(value)
     ]
+
+
+def _listed(connection: Iterable[bytes]) -> set[bytes]:
+    """The header names that ``connection`` fields declare to be for this hop alone."""
+    return {name.strip().lower() for value in connection for name in value.split(b",")}
+
+
+def _is_events(response: httpx2.Response) -> bool:
+    """Whether we can read the stream, and add to it: server-sent events, not compressed."""
+    kind = response.headers.get("content-type", "").lower()
+    return kind.startswith("text/event-stream") and "content-encoding" not in response.headers
 
 
 def _listen(reader: EventReader, chunk: bytes, relayed: Relayed) -> None:

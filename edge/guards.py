@@ -14,7 +14,9 @@ from edge.decision import GuardHit, Reason
 
 _HAN_DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5}
 _HAN_DIGITS |= {"六": 6, "七": 7, "八": 8, "九": 9}
-_HAN_UNITS = {"十": 10, "百": 100, "千": 1000, "万": 10000}
+_HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
+
+_LEADING_ZEROS = re.compile("^0+(?=[0-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,9 @@ class Guards:
 
     def _number(self, match: re.Match[str]) -> str | None:
         """``number:7 day``; a Han or English numeral counts only with a unit ("one" is also a pronoun)."""
-        raw, unit = match.group("value"), self.units.get(match.group("unit") or "")
+        raw, unit = match.group(1), self.units.get(match.group(2) or "")
+        if raw is None:  # a word that only looks like a number
+            return None
         word = self.number_words.get(raw)
         if unit is None and not "0" <= raw[0] <= "9":
             return None
@@ -107,20 +111,24 @@ def han_number(text: str) -> float:
     if text == "半":
         return 0.5
     half = 0.5 if text.endswith("半") else 0
-    total, digit = 0, 0
+    # ``unit``: what one step of the next digit is worth in 一百五, which is 150; 零 says it is 1.
+    myriads, total, digit, unit = 0, 0, 0, 1
     for char in text.rstrip("半"):
-        if char in _HAN_DIGITS:
-            digit = digit * 10 + _HAN_DIGITS[char]
+        if char == "万":
+            myriads, total, digit, unit = (total + digit or 1) * 10000, 0, 0, 1000
+        elif char in _HAN_UNITS:
+            total, digit, unit = total + (digit or 1) * _HAN_UNITS[char], 0, _HAN_UNITS[char] // 10
+        elif _HAN_DIGITS[char] == 0 or digit:
+            digit, unit = digit * 10 + _HAN_DIGITS[char], 1
         else:
-            total += (digit or 1) * _HAN_UNITS[char]
-            digit = 0
-    value = total + digit + half
+            digit = _HAN_DIGITS[char]
+    value = myriads + total + digit * unit + half
     return int(value) if value == int(value) else value
 
 
 def _plain(digits: str) -> str:
     """1,024 and 1024.0 are 1024; 9:30 stays 9:30."""
     digits = digits.replace(",", "")
-    if "." in digits:
+    if digits.count(".") == 1:  # more of them are an address or a version
         digits = digits.rstrip("0").rstrip(".")
-    return digits.lstrip("0") or "0"
+    return _LEADING_ZEROS.sub("", digits)

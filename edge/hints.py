@@ -6,6 +6,8 @@ Both directions, standard library only: an agent developer may copy this file as
     hints.topic, hints.confidence, hints.reason, hints.tools, hints.budget_ms
 """
 
+import base64
+import binascii
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +21,11 @@ MAX_HEADER_BYTES = 4096
 
 _KEY = re.compile(r"[a-z*][a-z0-9_.*-]*")
 _TOKEN = re.compile(r"[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]*")
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]{1,3})?")
+_NUMBER = re.compile(r"-?(?:[0-9]{1,12}\.[0-9]{1,3}|[0-9]{1,15})")
+_BYTES = re.compile(r":[A-Za-z0-9+/]*=*:")
+_DISPLAY = re.compile(r'%"(?:[ !#$&-~]|%[0-9a-f]{2})*"')
+_MAX_INTEGER = 10**15 - 1
+_MAX_DECIMAL = 10**12
 
 
 class HintsError(ValueError):
@@ -32,7 +38,13 @@ class Token(str):
     __slots__ = ()
 
 
-Bare = bool | int | float | str
+class Date(int):
+    """An RFC 9651 date: seconds since the epoch."""
+
+    __slots__ = ()
+
+
+Bare = bool | int | float | str | bytes
 _T = TypeVar("_T", int, float, str)
 
 
@@ -67,22 +79,22 @@ class Hints:
 
 
 def format_hints(hints: Hints) -> str:
-    """The header value; the longest parts are dropped where it would pass 4 KB."""
+    """The header value; the longest members are dropped where it would pass 4 KB."""
     members: dict[str, Item | tuple[Item, ...] | None] = {
         "v": Item(hints.version),
         "topic": _item(hints.topic),
         "confidence": None if hints.confidence is None else Item(_floor3(hints.confidence)),
-        "lang": _item(hints.lang, Token),
-        "reason": _item(hints.reason, Token),
-        "complexity": _item(hints.complexity, Token),
+        "lang": _word(hints.lang),
+        "reason": _word(hints.reason),
+        "complexity": _word(hints.complexity),
         "budget": _item(hints.budget_ms),
         "bundle": _item(hints.bundle),
         "top": tuple(Item(topic, {"c": _floor3(conf)}) for topic, conf in hints.top) or None,
         "tools": tuple(map(Item, hints.tools)) or None,
     }
-    present = {key: member for key, member in members.items() if member is not None}
-    while len(header := format_dictionary(present)) > MAX_HEADER_BYTES and len(present) > 1:
-        present.popitem()
+    parts = {key: _format_member(key, member) for key, member in members.items() if member is not None}
+    while len(header := ", ".join(parts.values())) > MAX_HEADER_BYTES:
+        del parts[max(parts, key=lambda key: len(parts[key]))]
     return header
 
 
@@ -92,12 +104,11 @@ def parse_hints(header: str) -> Hints:
     version = _scalar(members, "v", int)
     if version != HINTS_VERSION:
         raise HintsError(f"These hints are of version {version}; this file reads version {HINTS_VERSION}.")
-    top = tuple((str(item.value), float(item.params.get("c", 0.0))) for item in _list(members, "top"))
-    confidence = _scalar(members, "confidence", float)
+    top = tuple((str(item.value), _probability(item)) for item in _list(members, "top"))
     return Hints(
         version=version,
         topic=_scalar(members, "topic", str),
-        confidence=confidence,
+        confidence=_scalar(members, "confidence", float),
         top=top,
         lang=_scalar(members, "lang", str),
         reason=_scalar(members, "reason", str),
@@ -110,13 +121,7 @@ def parse_hints(header: str) -> Hints:
 
 def format_dictionary(members: Mapping[str, Item | tuple[Item, ...]]) -> str:
     """An RFC 9651 dictionary (section 4.1.2); inner lists are tuples of items."""
-    parts = []
-    for key, member in members.items():
-        if isinstance(member, Item):
-            parts.append(f"{_key(key)}={_format_item(member)}")
-        else:
-            parts.append(f"{_key(key)}=({' '.join(map(_format_item, member))})")
-    return ", ".join(parts)
+    return ", ".join(_format_member(key, member) for key, member in members.items())
 
 
 def parse_dictionary(text: str) -> dict[str, Item | tuple[Item, ...]]:
@@ -124,24 +129,51 @@ def parse_dictionary(text: str) -> dict[str, Item | tuple[Item, ...]]:
     return _Parser(text).dictionary()
 
 
-def _item(value: Bare | None, kind: type[str] | None = None) -> Item | None:
+def _item(value: Bare | None) -> Item | None:
+    return None if value is None else Item(value)
+
+
+def _word(value: str | None) -> Item | None:
+    """A token, or a string where the value cannot be a token."""
     if value is None:
         return None
-    return Item(value if kind is None else kind(value))
+    return Item(Token(value) if _TOKEN.fullmatch(value) else value)
+
+
+def _format_member(key: str, member: Item | tuple[Item, ...]) -> str:
+    if not isinstance(member, Item):
+        return f"{_key(key)}=({' '.join(map(_format_item, member))})"
+    if member.value is True:  # section 4.1.2: a true member is its key alone
+        return _key(key) + _format_params(member.params)
+    return f"{_key(key)}={_format_item(member)}"
 
 
 def _format_item(item: Item) -> str:
-    params = "".join(f";{_key(key)}={_format_bare(value)}" for key, value in item.params.items())
-    return _format_bare(item.value) + params
+    return _format_bare(item.value) + _format_params(item.params)
+
+
+def _format_params(params: Mapping[str, Bare]) -> str:
+    return "".join(
+        f";{_key(key)}" if value is True else f";{_key(key)}={_format_bare(value)}"
+        for key, value in params.items()
+    )
 
 
 def _format_bare(value: Bare) -> str:
     if isinstance(value, bool):
         return "?1" if value else "?0"
+    if isinstance(value, bytes):
+        return f":{base64.b64encode(value).decode()}:"
     if isinstance(value, int):
-        return str(value)
+        if not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+            raise HintsError(f"{value!r} has more than 15 digits.")
+        return f"@{int(value)}" if isinstance(value, Date) else str(int(value))
     if isinstance(value, float):
-        return f"{value:.3f}".rstrip("0").ljust(len(str(int(value))) + 2, "0")
+        rounded = round(value, 3) + 0.0  # -0.0 becomes 0.0
+        if not -_MAX_DECIMAL < rounded < _MAX_DECIMAL:
+            raise HintsError(f"{value!r} cannot be a decimal.")
+        text = f"{rounded:.3f}".rstrip("0")
+        return f"{text}0" if text.endswith(".") else text
     if isinstance(value, Token):
         if not _TOKEN.fullmatch(value):
             raise HintsError(f"{value!r} cannot be a token.")
@@ -178,6 +210,13 @@ def _scalar(members: Mapping[str, Item | tuple[Item, ...]], key: str, kind: type
         if isinstance(value, kind) and not isinstance(value, bool):
             return value
     raise HintsError(f"The member {key!r} should be {kind.__name__}, got {member!r}.")
+
+
+def _probability(item: Item) -> float:
+    value = item.params.get("c", 0.0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise HintsError(f"The parameter 'c' of {item.value!r} should be a decimal, got {value!r}.")
+    return float(value)
 
 
 def _list(members: Mapping[str, Item | tuple[Item, ...]], key: str) -> Iterable[Item]:
@@ -247,10 +286,28 @@ class _Parser:
             if flag not in ("?0", "?1"):
                 raise HintsError(f"{flag!r} is no boolean.")
             return flag == "?1"
+        if char == ":":
+            return self._bytes()
+        if char == "@":
+            self.at += 1
+            seconds = self._number()
+            if isinstance(seconds, float):
+                raise HintsError("A date is a whole number of seconds.")
+            return Date(seconds)
         if char == "-" or char.isdigit():
-            number = self._match(_NUMBER, "a number")
-            return float(number) if "." in number else int(number)
+            return self._number()
         return Token(self._match(_TOKEN, "a token"))
+
+    def _number(self) -> int | float:
+        number = self._match(_NUMBER, "a number")
+        return float(number) if "." in number else int(number)
+
+    def _bytes(self) -> bytes:
+        digits = self._match(_BYTES, "a byte sequence").strip(":=")
+        try:
+            return base64.b64decode(digits + "=" * (-len(digits) % 4))
+        except binascii.Error as exc:
+            raise HintsError("A byte sequence is not Base64.") from exc
 
     def _string(self) -> str:
         self.at += 1
@@ -271,11 +328,7 @@ class _Parser:
         raise HintsError("A string is not closed.")
 
     def _display_string(self) -> str:
-        end = self.text.find('"', self.at + 2)
-        if self.text[self.at : self.at + 2] != '%"' or end < 0:
-            raise HintsError("A display string is not closed.")
-        raw = self.text[self.at + 2 : end]
-        self.at = end + 1
+        raw = self._match(_DISPLAY, "a display string")[2:-1]
         try:
             return unquote_to_bytes(raw).decode("utf-8")
         except UnicodeDecodeError as exc:

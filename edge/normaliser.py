@@ -62,14 +62,18 @@ class Normaliser:
         self.traditional = traditional
         self.simplified = simplified
         self.lang_rule = lang_rule
-        self._fold: Mapping[int, int] = {ord(a): ord(b) for a, b in zip(traditional, simplified, strict=True)}
+        # NFKC makes a quote of its own (of U+0149), so the quotes are folded once more.
+        pairs = zip(traditional, simplified, strict=True)
+        self._fold: Mapping[int, str | int] = _QUOTES | {ord(a): ord(b) for a, b in pairs}
 
     def reading(self, text: str) -> str:
         """The form the router and the guards read: NFKC, lower case, simplified, single spaces."""
         if text.isascii() and text.isprintable():  # nothing but case and spaces can change
             return " ".join(text.lower().split())
         text = _INVISIBLE.sub("", text)
-        text = unicodedata.normalize("NFKC", text.translate(_QUOTES)).lower().translate(self._fold)
+        # Twice, because lower case composes what upper case cannot (H with a macron below).
+        text = unicodedata.normalize("NFKC", text.translate(_QUOTES)).lower()
+        text = unicodedata.normalize("NFKC", text).translate(self._fold)
         return _SPACES.sub(" ", _INVISIBLE.sub("", text)).strip(" ")
 
     def exact(self, reading: str) -> str:

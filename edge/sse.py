@@ -23,7 +23,7 @@ class EventReader:
     @property
     def mid_event(self) -> bool:
         """Whether something of an event has come that no blank line has closed yet."""
-        return bool(self._line or self._data or self._too_long)
+        return self._size > 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The events that this chunk completes."""

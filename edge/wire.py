@@ -1,6 +1,7 @@
 """The OpenAI wire: reading a chat body, rendering a completion whole or as a stream."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +21,8 @@ def parse_chat(body: bytes) -> dict[str, Any]:
     roles and options are not judged here; they are the agent's.
     """
     try:
-        data = json.loads(body)
+        # Decoded here, because json.loads would also guess at UTF-16 and let lone surrogates pass.
+        data = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as exc:
         raise BadRequest(f"The body is not valid JSON: {_short(exc)}", code="invalid_json") from exc
     if not isinstance(data, dict):
@@ -50,7 +52,7 @@ def completion_json(
     answer: Answer, completion_id: str, model: str, created: int, fingerprint: str, prompt_tokens: int
 ) -> bytes:
     """A whole ``chat.completion``."""
-    return _dumps(
+    return json_bytes(
         {
             "id": completion_id,
             "object": "chat.completion",
@@ -109,15 +111,18 @@ def completion_events(
 
 def with_model(body: dict[str, Any], model: str) -> bytes:
     """The body with another ``model``; every other field keeps its value and place."""
-    return _dumps({**body, "model": model})
+    try:
+        return json_bytes({**body, "model": model})
+    except RecursionError as exc:  # writing takes a few frames more than reading did
+        raise BadRequest(f"The body is not valid JSON: {_short(exc)}", code="invalid_json") from exc
 
 
 def _event(data: dict[str, Any]) -> bytes:
-    return b"data: " + _dumps(data) + b"\n\n"
+    return b"data: " + json_bytes(data) + b"\n\n"
 
 
-def _dumps(data: dict[str, Any]) -> bytes:
-    # A lone surrogate, which UTF-8 cannot carry, becomes the JSON escape it came as.
+def json_bytes(data: Mapping[str, Any]) -> bytes:
+    """Compact JSON; a lone surrogate, which UTF-8 cannot carry, becomes the escape it came as."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
@@ -127,6 +132,17 @@ def _usage(prompt: int, completion: int) -> dict[str, int]:
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
     }
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number.")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (math.inf, -math.inf):
+        raise ValueError(f"{digits} is out of range.")
+    return number
 
 
 def _short(exc: Exception) -> str:

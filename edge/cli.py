@@ -1,0 +1,216 @@
+"""The command line: results on stdout, progress and logs on stderr; 0 well, 1 failed, 2 misused."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from edge.config import Answering, Settings, load_settings
+from edge.errors import ConfigError, FrontdeskError
+
+DEFAULT_BUNDLE = Path("models/demo")
+DEFAULT_BASE = Path("models/base")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns the exit status."""
+    args = _parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+    except FrontdeskError as error:
+        if args.json:
+            print(json.dumps({"error": str(error)}, ensure_ascii=False))
+        print(f"frontdesk: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="frontdesk", description="An edge pre-processor in front of an LLM agent."
+    )
+    parser.add_argument("--version", action="version", version=f"frontdesk {version('frontdesk')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+
+    server = argparse.ArgumentParser(add_help=False)
+    server.add_argument("--config", type=Path, metavar="FILE", help="default: frontdesk.toml if it exists")
+    server.add_argument("--bundle", type=Path, metavar="DIR", help="default: models/demo")
+    server.add_argument("--host", help="default: 127.0.0.1")
+    server.add_argument("--port", help="default: 8080")
+    server.add_argument("--answering", metavar="off|observe|on|SHARE", help="default: on")
+
+    serve = commands.add_parser("serve", parents=[common, server], help="serve a bundle in front of an agent")
+    serve.set_defaults(run=_serve)
+
+    dev = commands.add_parser(
+        "dev", parents=[common, server], help="serve a bundle on this machine, with an agent beside it"
+    )
+    dev.add_argument(
+        "--agent",
+        type=Path,
+        metavar="FILE",
+        help="a Python file that serves an agent; it gets --port and --host",
+    )
+    dev.set_defaults(run=_dev)
+
+    ask = commands.add_parser("ask", parents=[common], help="print the decision on one text")
+    ask.add_argument("text", help="what a user would type; - reads standard input")
+    ask.add_argument("--bundle", type=Path, default=DEFAULT_BUNDLE, metavar="DIR")
+    ask.set_defaults(run=_ask)
+
+    check = commands.add_parser("check", parents=[common], help="find what is wrong or weak in a desk")
+    check.add_argument("desk", type=Path, metavar="DESK")
+    check.set_defaults(run=_check)
+
+    train = commands.add_parser("train", parents=[common], help="build a bundle from a desk, without torch")
+    train.add_argument("desk", type=Path, metavar="DESK")
+    train.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
+    train.add_argument("--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base")
+    train.add_argument("--seed", type=int, default=0)
+    train.set_defaults(run=_train)
+
+    evaluate = commands.add_parser("eval", parents=[common], help="judge held-out questions with a bundle")
+    evaluate.add_argument("bundle", type=Path, nargs="?", default=DEFAULT_BUNDLE, metavar="BUNDLE")
+    evaluate.add_argument(
+        "--questions", type=Path, default=Path("examples/desk/eval/test.jsonl"), metavar="FILE"
+    )
+    evaluate.set_defaults(run=_eval)
+    return parser
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    flags = {name: getattr(args, name) for name in ("bundle", "host", "port", "answering")}
+    return load_settings(flags, file=args.config)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from edge.serve import serve
+
+    serve(_settings(args))
+    return 0
+
+
+def _dev(args: argparse.Namespace) -> int:
+    from edge.serve import dev
+
+    dev(_settings(args), args.agent)
+    return 0
+
+
+def _ask(args: argparse.Namespace) -> int:
+    from edge.classify import row
+    from edge.host import open_pipeline
+    from edge.query import Query
+
+    text = sys.stdin.read() if args.text == "-" else args.text
+    pipeline = open_pipeline(args.bundle, Answering())
+    query = Query.of_text(text, pipeline.runtime.bundle.normaliser)
+    result = row(pipeline, query)
+    if args.json:
+        _print_json(result)
+        return 0
+    decision = pipeline.judge(query)
+    confidence = "" if decision.confidence is None else f" at {decision.confidence:.3f}"
+    print(f"{decision.path}  {decision.reason}  {decision.topic or '-'}{confidence}")
+    for hit in decision.guards:
+        print(f"  {hit.name}: {hit.value}")
+    for candidate in result["candidates"]:
+        print(f"  {candidate['confidence']:.3f}  {candidate['topic']}")
+    if decision.answer is not None:
+        print(f"\n{decision.answer.text}")
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    _need_export("check")
+    from export.check import check_desk
+    from export.desk import load_desk
+
+    desk = load_desk(args.desk)
+    findings = check_desk(desk)
+    errors = sum(finding.level == "error" for finding in findings)
+    if args.json:
+        _print_json(
+            {"findings": [{"level": f.level, "where": f.where, "message": f.message} for f in findings]}
+        )
+    else:
+        for finding in findings:
+            print(f"{finding.where}: {finding.level}: {finding.message}")
+        counts = {route: sum(t.route == route for t in desk.topics) for route in ("answer", "tool", "agent")}
+        print(
+            f"{len(desk.topics)} topics ({', '.join(f'{n} {route}' for route, n in counts.items())}), "
+            f"{len(desk.calibrate)} calibration and {len(desk.test)} test questions: "
+            f"{errors} errors, {len(findings) - errors} warnings"
+        )
+    return 1 if errors else 0
+
+
+def _train(args: argparse.Namespace) -> int:
+    _need_export("train")
+    from export.evaluate import table
+    from export.train import train
+
+    bundle, evaluation = train(args.desk, args.base, args.out, args.seed)
+    if args.json:
+        _print_json({"bundle": f"{bundle.name}@{bundle.version}", "test": evaluation.as_dict()})
+        return 0
+    print(f"{args.out}: {bundle.name}@{bundle.version}\n\n{table(evaluation)}")
+    for lang, threshold in bundle.thresholds.items():
+        state = "proven" if threshold.proven else "unproven"
+        print(
+            f"{lang}: answers from confidence {threshold.confidence:.3f}, at most {threshold.bound:.2%} wrong, {state}"
+        )
+    return 0
+
+
+def _eval(args: argparse.Namespace) -> int:
+    _need_export("eval")
+    from edge.errors import DeskError
+    from edge.host import open_pipeline
+    from export.desk import load_questions
+    from export.evaluate import evaluate, table
+
+    pipeline = open_pipeline(args.bundle)
+    problems: list[str] = []
+    questions = load_questions(args.questions, [t.id for t in pipeline.runtime.bundle.topics], problems)
+    if not questions and not problems:
+        problems.append(f"{args.questions}: there are no questions.")
+    if problems:
+        raise DeskError(problems)
+    result = evaluate(pipeline, questions)
+    if args.json:
+        _print_json(result.as_dict())
+    else:
+        print(table(result))
+    return 0
+
+
+def _need_export(command: str) -> None:
+    try:
+        import onnx  # noqa: F401
+        import sklearn  # noqa: F401
+        import yaml  # noqa: F401
+    except ImportError as exc:
+        raise FrontdeskError(
+            f"`frontdesk {command}` needs the extra 'export': pip install 'frontdesk[export]'."
+        ) from exc
+
+
+def _print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
+    print(json.dumps(value, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

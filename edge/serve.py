@@ -1,0 +1,123 @@
+"""Runs the application under uvicorn, and for ``frontdesk dev`` an agent beside it."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.request import urlopen
+
+from edge.app import create_app
+from edge.config import Settings
+from edge.errors import ConfigError
+
+_AGENT_START_SECONDS = 30
+_CURLS = """
+Frontdesk      http://{host}:{port}/v1      (bundle {bundle})
+central agent  {upstream}
+
+Try it:
+  curl -s http://{host}:{port}/v1/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"公司几点上班？"}}]}}'
+  curl -si http://{host}:{port}/v1/chat/completions -H 'content-type: application/json' -H 'x-frontdesk-debug: 1' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"what time do we start?"}}]}}'
+  curl -siN http://{host}:{port}/v1/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","stream":true,"messages":[{{"role":"user","content":"帮我对比一下这两款手机并写一封投诉信"}}]}}'
+
+Stop with Ctrl+C.
+"""  # noqa: E501 - lines to copy
+
+
+def serve(settings: Settings) -> None:
+    """Serve until the process is stopped."""
+    uvicorn = _uvicorn()
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        http="httptools",  # h11 serves bytes behind CL + TE as a second request
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=30,
+    )
+
+
+def dev(settings: Settings, agent: Path | None) -> None:
+    """Serve on this machine; start ``agent`` as the upstream where none is configured."""
+    _uvicorn()
+    _check_free(settings.host, settings.port)
+    with _agent(settings, agent) as upstream:
+        settings = replace(settings, upstream=replace(settings.upstream, base_url=upstream))
+        shown = _CURLS.format(
+            host=settings.host,
+            port=settings.port,
+            bundle=settings.bundle,
+            upstream=upstream or "none configured",
+        )
+        print(shown, file=sys.stderr, flush=True)
+        serve(settings)
+
+
+@contextmanager
+def _agent(settings: Settings, agent: Path | None) -> Iterator[str]:
+    """The upstream's address: the agent started here, or the one configured.
+
+    BASE_URL, API_KEY and MODEL_NAME name the LLM of an agent that is started here, not its address.
+    """
+    if agent is None:
+        yield settings.upstream.base_url
+        return
+    if not agent.is_file():
+        raise ConfigError(f"There is no agent at {agent}; --agent takes a Python file.")
+    port = _free_port()
+    command = [sys.executable, str(agent), "--host", "127.0.0.1", "--port", str(port)]
+    process = subprocess.Popen(command)  # noqa: S603 - the operator's own file
+    try:
+        _wait_ready(process, f"http://127.0.0.1:{port}/health/liveness")
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _wait_ready(process: subprocess.Popen[bytes], url: str) -> None:
+    deadline = time.monotonic() + _AGENT_START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise ConfigError(f"The agent ended with status {process.returncode} before it was ready.")
+        try:
+            with urlopen(url, timeout=1):  # noqa: S310 - our own address
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise ConfigError(f"The agent was not ready within {_AGENT_START_SECONDS} s.")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _check_free(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as exc:
+            raise ConfigError(
+                f"{host}:{port} cannot be used ({os.strerror(exc.errno or 0)}); choose another with --port."
+            ) from exc
+
+
+def _uvicorn():  # type: ignore[no-untyped-def]  # noqa: ANN202 - a module
+    try:
+        import uvicorn
+    except ImportError as exc:
+        raise ConfigError("Serving needs the extra 'server': pip install 'frontdesk[server]'.") from exc
+    return uvicorn

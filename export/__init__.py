@@ -1,0 +1,1 @@
+"""Offline side of Frontdesk: distils, quantises and writes what the edge serves."""

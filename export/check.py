@@ -1,0 +1,124 @@
+"""Desk advice before training: what would confuse the router or falsify the evaluation."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import date
+
+from edge.normaliser import Normaliser
+from export.desk import Desk
+
+MIN_EXAMPLES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``error`` findings make the evaluation or an answer wrong; ``warning`` ones make it weak."""
+
+    level: str
+    where: str
+    message: str
+
+
+def check_desk(desk: Desk, today: date | None = None) -> list[Finding]:
+    """Everything worth saying of a desk that loads."""
+    normaliser = Normaliser()
+    return [
+        *_duplicates(desk, normaliser),
+        *_leaks(desk, normaliser),
+        *_thin(desk),
+        *_answers(desk, today or date.today()),
+    ]
+
+
+def _keys(desk: Desk, normaliser: Normaliser) -> dict[str, list[tuple[str, str, str]]]:
+    """exact key → [(topic, text, where)]."""
+    keys: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for topic in desk.topics:
+        for texts in topic.examples.values():
+            for text in texts:
+                keys[normaliser.exact(normaliser.reading(text))].append((topic.id, text, topic.where))
+    return keys
+
+
+def _duplicates(desk: Desk, normaliser: Normaliser) -> list[Finding]:
+    findings = []
+    for uses in _keys(desk, normaliser).values():
+        topics = sorted({topic for topic, _, _ in uses})
+        _, text, where = uses[-1]
+        if len(topics) > 1:
+            findings.append(
+                Finding(
+                    "error",
+                    where,
+                    f"{text!r} is an example of {' and of '.join(topics)}: keep it in one of them.",
+                )
+            )
+        elif len(uses) > 1:
+            findings.append(Finding("warning", where, f"{text!r} stands {len(uses)} times in {topics[0]}."))
+    return findings
+
+
+def _leaks(desk: Desk, normaliser: Normaliser) -> list[Finding]:
+    """Held-out questions that the training has seen, or that stand in both files."""
+    keys = _keys(desk, normaliser)
+    findings = []
+    seen: dict[tuple[str, tuple[str, ...]], str] = {}
+    for question in (*desk.calibrate, *desk.test):
+        key = normaliser.exact(normaliser.reading(question.text))
+        if key in keys and not question.history:
+            findings.append(
+                Finding(
+                    "error", question.where, f"{question.text!r} is also an example of {keys[key][0][0]}: "
+                    "a question that was trained on proves nothing; reword or remove it.",
+                )
+            )  # fmt: skip
+        identity = (key, tuple(turn.text for turn in question.history))
+        if identity in seen:
+            findings.append(
+                Finding("error", question.where, f"{question.text!r} stands also at {seen[identity]}.")
+            )
+        seen[identity] = question.where
+    return findings
+
+
+def _thin(desk: Desk) -> list[Finding]:
+    findings = []
+    for topic in desk.topics:
+        for lang in desk.languages:
+            count = len(topic.examples.get(lang, ()))
+            if count < MIN_EXAMPLES:
+                findings.append(
+                    Finding(
+                        "warning", topic.where,
+                        f"{topic.id} has {count} examples in {lang}; write at least {MIN_EXAMPLES}, "
+                        "in people's own words.",
+                    )
+                )  # fmt: skip
+    return findings
+
+
+def _answers(desk: Desk, today: date) -> list[Finding]:
+    findings = []
+    texts: Counter[tuple[str, str]] = Counter()
+    for topic in desk.topics:
+        if topic.valid_until is not None and topic.valid_until < today:
+            findings.append(Finding("warning", topic.where, f"{topic.id} expired on {topic.valid_until}."))
+        if topic.route == "answer":
+            findings += [
+                Finding(
+                    "warning", topic.where, f"{topic.id} has no answer in {lang}: such turns are forwarded."
+                )
+                for lang in desk.languages
+                if lang not in topic.answer
+            ]
+        for lang, text in topic.answer.items():
+            texts[lang, text] += 1
+            if texts[lang, text] == 2:
+                findings.append(
+                    Finding(
+                        "warning",
+                        topic.where,
+                        f"{topic.id} has the same {lang} answer as another topic: merge them.",
+                    )
+                )
+    return findings

@@ -1,0 +1,184 @@
+"""The heads of a desk on frozen embeddings: topics, in-scope, needs-context; fitted, then calibrated.
+
+A head is calibrated on texts that it has not seen: the examples are cut into folds (near-duplicates
+stay together), each fold is judged by heads fitted on the others, and the temperature of the topics
+(Guo et al. 2017) and the slope and offset of the two probabilities (Platt 1999) are fitted to that.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.linear_model import LogisticRegression
+
+FOLDS = 5
+# Inverse regularisation on unit-length embeddings; flat between 10 and 100 on the demo desk.
+TOPIC_C = 30.0
+BINARY_C = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """``x @ weight + bias``; weight float32 ``[dim, outputs]``, bias float32 ``[outputs]``."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Scores ``[rows, outputs]``."""
+        return np.asarray(x @ self.weight + self.bias)
+
+    def scaled(self, slope: float, offset: float = 0.0) -> "Head":
+        """The head whose scores are ``slope * score + offset``."""
+        return Head((self.weight * slope).astype(np.float32), (self.bias * slope + offset).astype(np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Calibrated heads: softmax of ``topics`` and sigmoid of the other two are probabilities."""
+
+    topics: Head
+    in_scope: Head
+    needs_context: Head
+    temperature: float
+    cross_fit_accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSet:
+    """Embeddings ``[rows, dim]`` with their texts; ``topic`` is an index, or -1 for out of scope."""
+
+    texts: Sequence[str]
+    embeddings: np.ndarray
+    topic: np.ndarray
+
+    @property
+    def in_scope(self) -> np.ndarray:
+        """Which rows are examples of a topic."""
+        return np.asarray(self.topic >= 0)
+
+
+def fit_heads(training: TrainingSet, context: np.ndarray, needs_context: np.ndarray, seed: int) -> Heads:
+    """The heads of a desk.
+
+    ``context`` and ``needs_context`` are embeddings and labels of turns that do or do not need their
+    history; the desk's own examples are added as turns that do not.
+    """
+    x, topic, scope = training.embeddings, training.topic, training.in_scope
+    folds = fold_of(training.texts, seed)
+    held_topics = np.full((len(x), int(topic.max()) + 1), -np.inf)
+    held_scope = np.empty(len(x))
+    for fold in range(FOLDS):
+        out = folds == fold
+        head = _fit_topics(x[~out & scope], topic[~out & scope], held_topics.shape[1], seed)
+        held_topics[out] = head(x[out])
+        held_scope[out] = _fit_binary(x[~out], scope[~out], seed)(x[out])[:, 0]
+    temperature = _temperature(held_topics[scope], topic[scope])
+    slope, offset = _platt(held_scope, scope)
+    return Heads(
+        topics=_fit_topics(x[scope], topic[scope], held_topics.shape[1], seed).scaled(1 / temperature),
+        in_scope=_fit_binary(x, scope, seed).scaled(slope, offset),
+        needs_context=_fit_context(x[scope], context, needs_context, seed),
+        temperature=temperature,
+        cross_fit_accuracy=float((held_topics[scope].argmax(1) == topic[scope]).mean()),
+    )
+
+
+def fold_of(texts: Sequence[str], seed: int) -> np.ndarray:
+    """The fold of each text, int ``[texts]``; texts that share most of their trigrams share a fold."""
+    groups = list(_near_duplicates(texts))
+    order = np.random.default_rng(seed).permutation(len(groups))
+    folds = np.empty(len(texts), np.int64)
+    for place, index in enumerate(order):
+        folds[groups[index]] = place % FOLDS
+    return folds
+
+
+def _near_duplicates(texts: Sequence[str]) -> Iterator[list[int]]:
+    """Groups of indices whose texts have a trigram Jaccard similarity of 0.6 or more, transitively."""
+    grams = [_trigrams(text) for text in texts]
+    parent = list(range(len(texts)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    by_gram: dict[str, list[int]] = defaultdict(list)
+    for i, own in enumerate(grams):
+        shared: dict[int, int] = defaultdict(int)
+        for gram in own:
+            for j in by_gram[gram]:
+                shared[j] += 1
+            by_gram[gram].append(i)
+        for j, count in shared.items():
+            if count >= 0.6 * (len(own) + len(grams[j]) - count):
+                parent[root(i)] = root(j)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for i in range(len(texts)):
+        groups[root(i)].append(i)
+    yield from groups.values()
+
+
+def _trigrams(text: str) -> set[str]:
+    letters = re.sub(r"[\W_]", "", text.lower())
+    return {letters[i : i + 3] for i in range(max(1, len(letters) - 2))}
+
+
+def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Head:
+    if len(np.unique(topic)) == 1:
+        weight = np.zeros((x.shape[1], topics), np.float32)
+        bias = np.full(topics, -30.0, np.float32)
+        bias[topic[0]] = 0.0
+        return Head(weight, bias)
+    model = LogisticRegression(C=TOPIC_C, max_iter=500, class_weight="balanced", random_state=seed)
+    model.fit(x, topic)
+    # A fold may lack a topic; it then gets a score that no softmax notices.
+    weight = np.zeros((x.shape[1], topics), np.float32)
+    bias = np.full(topics, -30.0, np.float32)
+    if len(model.classes_) == 2:  # scikit-learn keeps one row for two classes
+        weight[:, model.classes_[1]] = model.coef_[0]
+        bias[model.classes_] = [0.0, model.intercept_[0]]
+    else:
+        weight[:, model.classes_] = model.coef_.T
+        bias[model.classes_] = model.intercept_
+    return Head(weight, bias)
+
+
+def _fit_binary(x: np.ndarray, y: np.ndarray, seed: int) -> Head:
+    model = LogisticRegression(C=BINARY_C, max_iter=500, class_weight="balanced", random_state=seed)
+    model.fit(x, y)
+    return Head(model.coef_.T.astype(np.float32), model.intercept_.astype(np.float32))
+
+
+def _fit_context(examples: np.ndarray, context: np.ndarray, needs_context: np.ndarray, seed: int) -> Head:
+    x = np.concatenate([examples, context])
+    y = np.concatenate([np.zeros(len(examples), bool), needs_context])
+    head = _fit_binary(x, y, seed)
+    folds = np.random.default_rng(seed).integers(FOLDS, size=len(x))
+    held = np.empty(len(x))
+    for fold in range(FOLDS):
+        out = folds == fold
+        held[out] = _fit_binary(x[~out], y[~out], seed)(x[out])[:, 0]
+    return head.scaled(*_platt(held, y))
+
+
+def _temperature(logits: np.ndarray, topic: np.ndarray) -> float:
+    rows = np.arange(len(topic))
+
+    def loss(log_t: float) -> float:
+        scaled = logits / np.exp(log_t)
+        top = scaled.max(1, keepdims=True)
+        log_sum = top[:, 0] + np.log(np.exp(scaled - top).sum(1))
+        return float((log_sum - scaled[rows, topic]).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x))
+
+
+def _platt(scores: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    model = LogisticRegression(C=1e6, class_weight="balanced").fit(scores[:, None], y)
+    return float(model.coef_[0, 0]), float(model.intercept_[0])

@@ -1,0 +1,157 @@
+"""Writes a bundle folder: whole or not at all."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from edge.bundle import MANIFEST, ROUTER_FILE, SCHEMA_VERSION, file_sha256
+from edge.normaliser import NORMALISER_VERSION, LangRule
+from export.base import Base
+from export.calibrate import Calibration
+from export.desk import Desk, DeskTopic
+from export.guards import guard_data, topic_signals
+
+
+def manifest_of(desk: Desk, base: Base, calibration: Calibration) -> dict[str, Any]:
+    """``frontdesk.json`` without the parts that depend on the written files."""
+    guards = guard_data()
+    rule = LangRule()
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": desk.name,
+        "languages": [str(lang) for lang in desk.languages],
+        "max_tokens": base.max_tokens,
+        "normaliser": {
+            "version": NORMALISER_VERSION,
+            "traditional": base.normaliser.traditional,
+            "simplified": base.normaliser.simplified,
+        },
+        "lang_rule": {"han_share": rule.han_share, "other_share": rule.other_share},
+        "system_prompts": desk.system_prompts if desk.system_prompts == "any" else list(desk.system_prompts),
+        "unproven": desk.unproven,
+        "risk": {"max_wrong": desk.risk.max_wrong, "confidence": desk.risk.confidence},
+        "thresholds": {
+            key: {
+                "confidence": t.confidence,
+                "margin": t.margin,
+                "proven": t.proven,
+                "bound": t.bound,
+                "max_wrong": t.max_wrong,
+            }
+            for key, t in calibration.thresholds.items()
+        },
+        "limits": {
+            "min_in_scope": 0.5,
+            "max_needs_context": calibration.max_needs_context,
+            "max_needs_context_in_dialogue": calibration.max_needs_context_in_dialogue,
+        },
+        "topics": [_topic(topic, guards, base) for topic in desk.topics],
+        "tools": [dict(tool) for tool in desk.tools],
+        "guards": guards,
+        "self_test": [],
+    }
+
+
+def write_bundle(
+    folder: Path, desk: Desk, base: Base, router: onnx.ModelProto, manifest: dict[str, Any]
+) -> None:
+    """Write every file of a bundle into an existing folder, the manifest with their hashes last."""
+    (folder / ROUTER_FILE).parent.mkdir(parents=True, exist_ok=True)
+    (folder / ROUTER_FILE).write_bytes(router.SerializeToString(deterministic=True))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(base.folder / name, folder / name)
+    labels = {str(i): topic.id for i, topic in enumerate(desk.topics)}
+    config = base.config | {
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": labels,
+        "label2id": {topic: int(i) for i, topic in labels.items()},
+        "problem_type": "single_label_classification",
+    }
+    _write_json(folder / "config.json", config)
+    lines = [
+        json.dumps(
+            {
+                "topic": topic.id,
+                "lang": str(lang),
+                "text": text,
+                "tokens": base.token_count(text),
+                # Keys of the exact stage; a text means the same whichever language it is answered in.
+                "exact": sorted({key for t in topic.examples.get(lang, ()) if (key := _exact(base, t))}),
+            },
+            ensure_ascii=False,
+        )
+        for topic in desk.topics
+        for lang, text in topic.answer.items()
+    ]
+    (folder / "answers.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    seal(folder, manifest)
+
+
+def seal(folder: Path, manifest: dict[str, Any]) -> None:
+    """Hash what the folder holds and write the manifest."""
+    names = sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != MANIFEST
+    )
+    files = {name: file_sha256(folder / name) for name in names}
+    content = json.dumps([{k: v for k, v in manifest.items() if k not in ("files", "version")}, files])
+    version = hashlib.sha256(content.encode()).hexdigest()[:12]
+    ordered = {"schema_version": SCHEMA_VERSION, "name": manifest["name"], "version": version, "files": files}
+    _write_json(folder / MANIFEST, ordered | {k: v for k, v in manifest.items() if k not in ordered})
+
+
+class Staging:
+    """A folder beside the target that takes its place when all went well, and is removed when not."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __enter__(self) -> Path:
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix=f".{self.target.name}-", dir=self.target.parent))
+        self._folder.chmod(0o755)
+        return self._folder
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            return
+        old = None
+        if self.target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{self.target.name}-old-", dir=self.target.parent))
+            self.target.rename(old / "bundle")
+        self._folder.rename(self.target)
+        if old is not None:
+            shutil.rmtree(old)
+
+
+def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Base) -> dict[str, Any]:
+    texts = [text for examples in topic.examples.values() for text in examples]
+    return {
+        "id": topic.id,
+        "title": dict(topic.title),
+        "route": topic.route,
+        "group": topic.group,
+        "volatility": topic.volatility,
+        "valid_until": topic.valid_until.isoformat() if topic.valid_until else None,
+        "tags": list(topic.tags),
+        "tools": list(topic.tools),
+        "confidence": None,
+        # Only a curated answer can be the wrong answer to a changed question.
+        "signals": topic_signals(guards, texts, base.normaliser) if topic.route == "answer" else None,
+    }
+
+
+def _exact(base: Base, text: str) -> str:
+    return base.normaliser.exact(base.normaliser.reading(text))
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", "utf-8")

@@ -1,0 +1,124 @@
+"""The student: four teacher layers, a cut vocabulary, and a linear map into the teacher's space."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from export.bert import Bert, Dims, mean_pool, pad
+from export.e5_file import E5File
+from export.teacher import load_layer
+from export.vocabulary import PAD, Vocabulary
+
+MAX_TOKENS = 64
+# Without the prefix the text moves up, but it keeps the position vectors it was trained at:
+# ``<s>`` row 0, then what follows the three pieces of "query:".
+_PREFIX_PIECES = 3
+LAYER_CHOICES = ((0, 3, 7, 11), (0, 4, 8, 11), (1, 4, 7, 10), (0, 2, 5, 9), (0, 2, 6, 11))
+_RIDGE = 1e-3
+
+
+class Student(nn.Module):  # type: ignore[misc]  # mypy does not follow torch
+    """ids, mask [batch, tokens] → an estimate of the teacher's vector [batch, width]."""
+
+    def __init__(self, dims: Dims) -> None:
+        super().__init__()
+        self.bert = Bert(dims, sparse=True)
+        self.projection = nn.Linear(dims.width, dims.width)
+
+    def pooled(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The mean of the last states [batch, width]."""
+        return mean_pool(self.bert.states(ids, mask)[-1], mask)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The estimate [batch, width], not yet centred, of no fixed length."""
+        out: Tensor = self.projection(self.pooled(ids, mask))
+        return out
+
+
+def start_student(file: E5File, vocabulary: Vocabulary, layers: Sequence[int]) -> Student:
+    """A student whose every weight but the projection's is the teacher's."""
+    dims = Dims(len(vocabulary.rows), MAX_TOKENS, file.width, len(layers), file.heads, file.inner, file.eps)
+    student = Student(dims)
+    rows = [0, *range(_PREFIX_PIECES + 1, _PREFIX_PIECES + MAX_TOKENS)]
+    with torch.no_grad():
+        words = file.tensors["emb.word"][list(vocabulary.rows)]
+        student.bert.words.weight.copy_(torch.from_numpy(words))
+        student.bert.positions.weight.copy_(
+            torch.from_numpy(file.tensors["emb.pos"][rows] + file.tensors["emb.type"][0])
+        )
+        student.bert.norm.weight.copy_(torch.from_numpy(file.tensors["emb.ln.w"]))
+        student.bert.norm.bias.copy_(torch.from_numpy(file.tensors["emb.ln.b"]))
+    for layer, index in zip(student.bert.layers, layers, strict=True):
+        load_layer(layer, file.tensors, index)
+    return student
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Texts in reading form → ids, cut to ``MAX_TOKENS`` with ``</s>`` kept."""
+    rows = [e.ids for e in tokenizer.encode_batch(list(texts))]
+    return [row if len(row) <= MAX_TOKENS else [*row[: MAX_TOKENS - 1], row[-1]] for row in rows]
+
+
+def run(student: Student, rows: Sequence[list[int]], *, pooled: bool = False, batch: int = 128) -> Tensor:
+    """Token rows → the student's estimates, or its pooled states, float32 [rows, width] in the given order."""
+    order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
+    out = torch.zeros(len(rows), student.bert.dims.width)
+    with torch.inference_mode():
+        for start in range(0, len(order), batch):
+            some = order[start : start + batch]
+            ids, mask = pad([rows[i] for i in some], PAD)
+            out[some] = student.pooled(ids, mask) if pooled else student(ids, mask)
+    return out
+
+
+def ridge(x: Tensor, y: Tensor, strength: float = _RIDGE) -> tuple[Tensor, Tensor]:
+    """Weight [out, in] and bias [out] of the ridge regression of ``y`` [n, out] on ``x`` [n, in]."""
+    x_mean, y_mean = x.mean(0), y.mean(0)
+    x, y = (x - x_mean).double(), (y - y_mean).double()
+    gram = x.T @ x
+    gram += strength * gram.trace() / len(gram) * torch.eye(len(gram), dtype=gram.dtype)
+    weight = torch.linalg.solve(gram, x.T @ y).T.float()
+    return weight, y_mean - weight @ x_mean
+
+
+def centred_cosine(z: Tensor, t: Tensor, mean: Tensor) -> Tensor:
+    """The cosine of each row of ``z`` and ``t`` [n, width] as seen from ``mean``: the raw space is a narrow cone."""
+    return nn.functional.cosine_similarity(z - mean, t - mean, dim=1)
+
+
+def choose_layers(
+    file: E5File,
+    vocabulary: Vocabulary,
+    texts: Sequence[str],
+    targets: NDArray[np.float32],
+    choices: Sequence[tuple[int, ...]] = LAYER_CHOICES,
+) -> tuple[Student, dict[str, float]]:
+    """The untrained student that a ridge map brings nearest to the teacher, and what each choice reached.
+
+    A quarter of the texts is kept for judging. The winner's projection is refitted on all of them.
+    """
+    rows = encode(vocabulary.tokenizer(), texts)
+    t = torch.from_numpy(targets)
+    cut = len(rows) * 3 // 4
+    best: tuple[float, Student, Tensor] | None = None
+    reached: dict[str, float] = {}
+    for choice in choices:
+        student = start_student(file, vocabulary, choice)
+        x = run(student, rows, pooled=True)
+        weight, bias = ridge(x[:cut], t[:cut])
+        score = float(centred_cosine(x[cut:] @ weight.T + bias, t[cut:], t.mean(0)).mean())
+        reached[",".join(map(str, choice))] = round(score, 4)
+        if best is None or score > best[0]:
+            best = score, student, x
+    if best is None:
+        raise ValueError("No choice of layers was given.")
+    _, student, x = best
+    weight, bias = ridge(x, t)
+    with torch.no_grad():
+        student.projection.weight.copy_(weight)
+        student.projection.bias.copy_(bias)
+    return student, reached

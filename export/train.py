@@ -1,0 +1,115 @@
+"""``frontdesk train``: a desk and the base student give a bundle, without torch."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edge.bundle import ROUTER_FILE, Bundle, load_bundle
+from edge.pipeline import Pipeline
+from edge.router import Router, load_router
+from edge.stages import Runtime
+from export.base import Base
+from export.calibrate import OPEN, Calibration, answers_to_prove, calibrate, score
+from export.card import bundle_card
+from export.compose import compose_router
+from export.desk import Desk, load_desk
+from export.evaluate import Evaluation, evaluate
+from export.heads import Heads, TrainingSet, fit_heads
+from export.pack import Staging, manifest_of, seal, write_bundle
+from export.pools import Pools, load_pools
+
+# A pool text nearer than this to an example may well ask what the desk answers.
+_TOO_NEAR = 0.8
+
+
+def train(desk_folder: Path, base_folder: Path, out: Path, seed: int = 0) -> tuple[Bundle, Evaluation]:
+    """Build the bundle of a desk folder at ``out``, whole or not at all. Raises DeskError, BundleError."""
+    return train_desk(load_desk(desk_folder), Base(base_folder), load_pools(), out, seed)
+
+
+def train_desk(desk: Desk, base: Base, pools: Pools, out: Path, seed: int = 0) -> tuple[Bundle, Evaluation]:
+    """The same for loaded things."""
+    heads = _fit(desk, base, pools, seed)
+    router = compose_router(base.folder / ROUTER_FILE, heads, int(base.config["num_hidden_layers"]))
+    with Staging(out) as folder:
+        opened = Calibration({str(lang): OPEN for lang in desk.languages}, 1.0, 1.0)
+        write_bundle(folder, desk, base, router, manifest_of(desk, base, opened))
+        calibration = calibrate(desk, score(_pipeline(folder), desk.calibrate))
+        manifest = manifest_of(desk, base, calibration)
+        manifest["self_test"] = _self_test(desk, base, folder)
+        seal(folder, manifest)
+        evaluation = evaluate(_pipeline(folder), desk.test)
+        report = _report(desk, heads, calibration, evaluation)
+        (folder / "evaluation.json").write_text(
+            json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8"
+        )
+        (folder / "README.md").write_text(bundle_card(desk, report), "utf-8")
+        seal(folder, manifest)
+        load_router(load_bundle(folder))
+    return load_bundle(out), evaluation
+
+
+def _fit(desk: Desk, base: Base, pools: Pools, seed: int) -> Heads:
+    examples = [
+        (text, place)
+        for place, topic in enumerate(desk.topics)
+        for texts in topic.examples.values()
+        for text in texts
+    ]
+    x = base.embed([text for text, _ in examples], "Embedding the examples")
+    pool = base.embed(pools.out_of_scope, "Embedding the out-of-scope pool")
+    kept = np.asarray((pool @ x.T).max(1) < _TOO_NEAR)
+    training = TrainingSet(
+        texts=[*(text for text, _ in examples), *np.array(pools.out_of_scope, object)[kept]],
+        embeddings=np.concatenate([x, pool[kept]]),
+        topic=np.array([place for _, place in examples] + [-1] * int(kept.sum())),
+    )
+    context = base.embed([*pools.follow_ups, *pools.stand_alone], "Embedding the follow-up pool")
+    needs_context = np.arange(len(context)) < len(pools.follow_ups)
+    return fit_heads(training, context, needs_context, seed)
+
+
+def _pipeline(folder: Path) -> Pipeline:
+    bundle = load_bundle(folder)
+    return Pipeline(Runtime(bundle, Router(bundle)))
+
+
+def _self_test(desk: Desk, base: Base, folder: Path) -> list[dict[str, Any]]:
+    """The three examples that the router is surest of, each of another topic, with their readings."""
+    router = Router(load_bundle(folder))
+    sure: dict[str, tuple[float, str]] = {}
+    for topic in desk.topics:
+        for texts in topic.examples.values():
+            for text in texts[:3]:
+                normal = base.normaliser.reading(text)
+                reading = router.read(normal)
+                if reading is not None and reading.topic == topic.id:
+                    sure[topic.id] = max(sure.get(topic.id, (0.0, "")), (reading.confidence, normal))
+    ranked = sorted(sure.items(), key=lambda item: -item[1][0])[:3]
+    return [{"text": text, "topic": topic, "confidence": round(conf, 6)} for topic, (conf, text) in ranked]
+
+
+def _report(desk: Desk, heads: Heads, calibration: Calibration, evaluation: Evaluation) -> dict[str, Any]:
+    delta = (1 - desk.risk.confidence) / len(desk.languages)
+    return {
+        "schema_version": 1,
+        "risk": {"max_wrong": desk.risk.max_wrong, "confidence": desk.risk.confidence},
+        "answers_to_prove_per_language": answers_to_prove(desk.risk.max_wrong, 1 - delta),
+        "thresholds": {
+            key: {"confidence": t.confidence, "bound": t.bound, "proven": t.proven}
+            for key, t in calibration.thresholds.items()
+        },
+        "max_needs_context": calibration.max_needs_context,
+        "max_needs_context_in_dialogue": calibration.max_needs_context_in_dialogue,
+        "temperature": round(heads.temperature, 4),
+        "cross_fit_topic_accuracy": round(heads.cross_fit_accuracy, 4),
+        "test": _without_times(evaluation),
+    }
+
+
+def _without_times(evaluation: Evaluation) -> dict[str, Any]:
+    """Times differ from run to run; a bundle of the same desk and seed shall not."""
+    return replace(evaluation, p50_ms=0.0, p99_ms=0.0).as_dict()

@@ -1,0 +1,131 @@
+"""Fixtures for tests against real servers."""
+
+import queue
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from servers import PATIENCE, Served, ScriptedUpstream, serve, wait_until
+
+from edge.app import create_app
+from edge.config import Settings, Upstream
+from edge.telemetry import Served as Event
+from edge.transport import upstream_transport
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _clean_environment() -> Iterator[None]:
+    """No proxy of the machine between two servers on the loopback, and no key of the developer's."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            patch.delenv(name, raising=False)
+            patch.delenv(name.lower(), raising=False)
+        for name in ("BASE_URL", "API_KEY", "MODEL_NAME", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+            patch.delenv(name, raising=False)
+        yield
+
+
+class Relay:
+    """Frontdesk on a real server, without a bundle, in front of one upstream."""
+
+    def __init__(self, served: Served, transport: Any, events: "queue.Queue[Event]") -> None:
+        self.served = served
+        self.url = served.url
+        self.port = served.port
+        self._pool = getattr(transport, "_pool", None)
+        self._events = events
+
+    def event(self) -> Event:
+        """The next event that the sinks were told."""
+        return self._events.get(timeout=PATIENCE)
+
+    def forget(self) -> None:
+        """Drop the events so far."""
+        while not self._events.empty():
+            self._events.get()
+
+    def busy(self) -> list[str]:
+        """What is still going on in the server: tasks, and requests in the upstream pool."""
+        return [*self.served.tasks(), *map(repr, self._pool._requests if self._pool else ())]
+
+    def wait_idle(self) -> None:
+        """Everything that a request started must end once the request has."""
+        wait_until(lambda: not self.busy(), "an idle server", 5)
+        assert all(c.is_idle() for c in (self._pool.connections if self._pool else ())), self._pool
+
+
+@pytest.fixture
+def closed_port() -> int:
+    """A port where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+Start = Callable[..., AbstractContextManager[Relay]]
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
+    """Starts a relay: ``with start(upstream_url, http="h11", first_byte_timeout=0.3, …) as relay``."""
+    empty = tmp_path_factory.mktemp("no-bundle")
+
+    @contextmanager
+    def started(
+        base_url: str = "",
+        http: str = "httptools",
+        settings: Settings = Settings(),
+        transport: Any = None,
+        **upstream: Any,
+    ) -> Iterator[Relay]:
+        settings = replace(
+            settings, bundle=Path(empty), upstream=Upstream(base_url=base_url, **upstream), log="off"
+        )
+        events: queue.Queue[Event] = queue.Queue()
+        transport = transport or upstream_transport(settings.upstream)
+        with serve(create_app(settings, transport, [events.put]), http) as served:
+            relay = Relay(served, transport, events)
+            yield relay
+            relay.wait_idle()
+
+    return started
+
+
+@pytest.fixture(scope="module")
+def shared_upstream() -> Iterator[ScriptedUpstream]:
+    with ScriptedUpstream() as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module", params=["httptools"])
+def shared_relay(
+    request: pytest.FixtureRequest, start: Start, shared_upstream: ScriptedUpstream
+) -> Iterator[Relay]:
+    """One server a module; ask for both HTTP parsers with ``indirect`` parametrisation."""
+    with start(shared_upstream.url, http=request.param) as relay:
+        yield relay
+
+
+@pytest.fixture
+def upstream(shared_upstream: ScriptedUpstream) -> ScriptedUpstream:
+    shared_upstream.reset()
+    return shared_upstream
+
+
+@pytest.fixture
+def relay(shared_relay: Relay, upstream: ScriptedUpstream) -> Iterator[Relay]:
+    """The module's server; after each test nothing of the test may be left in it."""
+    shared_relay.forget()
+    yield shared_relay
+    shared_relay.wait_idle()
+
+
+@pytest.fixture
+def client(relay: Relay) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=relay.url, timeout=PATIENCE, trust_env=False) as client:
+        yield client
