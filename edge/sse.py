@@ -49,16 +49,15 @@ class EventReader:
                 yield event
 
     def _add(self, part: bytes) -> None:
+        if not part:
+            return
         self._size += len(part)
         if self._size > self._limit:
             self._too_long = True
-            self._line.clear()
             self._data.clear()
-        elif part:
+            self._line[:] = b"x"  # only whether the line is blank still matters
+        else:
             self._line += part
-        if self._too_long and part:
-            # Only whether the line is blank still matters.
-            self._line[:] = b"x"
 
     def _end_line(self) -> bytes | None:
         line = bytes(self._line)

@@ -1,73 +1,144 @@
-"""The base student: texts in, embeddings out, through onnxruntime alone."""
+"""Writes the base model: ``python -m export.base --data DIR -o models/base``, after ``export.distill``."""
 
+import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnxruntime as ort
-from tokenizers import Tokenizer
+import torch
+from torch import Tensor
 
-from edge.bundle import ROUTER_FILE
-from edge.errors import BundleError
-from edge.normaliser import NORMALISER_VERSION, Normaliser
-from export.progress import Progress
+from edge.normaliser import Normaliser
+from export.card import write_card
+from export.corpus import read_rows
+from export.distill import CHECKPOINTS, STUDENT
+from export.evaluate import OnnxEncoder, agreement, measure
+from export.graph import Affine, EncoderWeights, LayerWeights, Norm, encoder_graph
+from export.student import MAX_TOKENS
+from export.teacher import Teacher, embed_cached, say
+from export.vocabulary import PAD
+
+HEADS = 12
+MODEL = "onnx/model_quantized.onnx"
 
 
-class Base:
-    """``models/base``: a sentence encoder with its tokenizer and normaliser."""
+def encoder_weights(state: Mapping[str, Tensor], mean: Tensor, heads: int = HEADS) -> EncoderWeights:
+    """The student's state as numpy arrays; ``mean`` [width] goes into the last bias, which centres the output."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in (ROUTER_FILE, "tokenizer.json", "normaliser.json", "config.json"):
-            if not (folder / name).is_file():
-                raise BundleError(f"{folder} is no base student: it lacks {name}.")
-        table = json.loads((folder / "normaliser.json").read_text("utf-8"))
-        if table["version"] != NORMALISER_VERSION:
-            raise BundleError(
-                f"{folder} was made for normaliser version {table['version']}, this Frontdesk has "
-                f"{NORMALISER_VERSION}; distil the base again."
-            )
-        self.normaliser = Normaliser(table["traditional"], table["simplified"])
-        self.config = json.loads((folder / "config.json").read_text("utf-8"))
-        self.max_tokens = int(self.config["max_tokens"])
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(self.max_tokens)
-        options = ort.SessionOptions()
-        options.log_severity_level = 3
-        self._session = ort.InferenceSession(
-            str(folder / ROUTER_FILE), options, providers=["CPUExecutionProvider"]
+    def array(name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return np.asarray(state[name].float().numpy(), np.float32)
+
+    def affine(name: str) -> Affine:
+        return Affine(array(f"{name}.weight"), array(f"{name}.bias"))
+
+    def norm(name: str) -> Norm:
+        return Norm(array(f"{name}.weight"), array(f"{name}.bias"))
+
+    count = 1 + max(int(name.split(".")[2]) for name in state if name.startswith("bert.layers."))
+    layers = tuple(
+        LayerWeights(
+            q=affine(f"bert.layers.{i}.q"),
+            k=affine(f"bert.layers.{i}.k"),
+            v=affine(f"bert.layers.{i}.v"),
+            attended=affine(f"bert.layers.{i}.attended"),
+            attended_norm=norm(f"bert.layers.{i}.attended_norm"),
+            rise=affine(f"bert.layers.{i}.rise"),
+            fall=affine(f"bert.layers.{i}.fall"),
+            norm=norm(f"bert.layers.{i}.norm"),
         )
+        for i in range(count)
+    )
+    last = affine("projection")
+    centred = Affine(last.weight, last.bias - mean.numpy())
+    words, positions = array("bert.words.weight"), array("bert.positions.weight")
+    return EncoderWeights(words, positions, norm("bert.norm"), layers, centred, heads)
 
-    def token_count(self, text: str) -> int:
-        """Router tokens of a text, without the special ones and without a limit."""
-        return len(self._tokenizer.encode(self.normaliser.reading(text), add_special_tokens=False).ids)
 
-    def embed(self, texts: Sequence[str], what: str = "Embedding", batch: int = 32) -> np.ndarray:
-        """Embeddings float32 ``[len(texts), dim]``, L2-normalised."""
-        encoded = [self._tokenizer.encode(self.normaliser.reading(text)).ids for text in texts]
-        order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
-        out: np.ndarray | None = None
-        progress = Progress(what, len(texts))
-        for start in range(0, len(order), batch):
-            chosen = order[start : start + batch]
-            rows = self._run([encoded[i] for i in chosen])
-            if out is None:
-                out = np.empty((len(texts), rows.shape[1]), np.float32)
-            out[chosen] = rows
-            progress.add(len(chosen))
-        progress.end()
-        if out is None:
-            raise ValueError("There is nothing to embed.")
-        return out
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Indented JSON with a last newline."""
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
-    def _run(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
-        width = max(map(len, ids))
-        input_ids = np.zeros((len(ids), width), np.int64)
-        mask = np.zeros_like(input_ids)
-        for row, values in enumerate(ids):
-            input_ids[row, : len(values)] = values
-            mask[row, : len(values)] = 1
-        feed = {"input_ids": input_ids, "attention_mask": mask}
-        return np.asarray(self._session.run(["sentence_embedding"], feed)[0])
+
+def write_config(out: Path, weights: EncoderWeights) -> None:
+    """config.json and tokenizer_config.json, in the words of Hugging Face."""
+    vocabulary, width = weights.words.shape
+    config = {
+        "model_type": "bert",
+        "architectures": ["BertModel"],
+        "hidden_size": width,
+        "num_hidden_layers": len(weights.layers),
+        "num_attention_heads": weights.heads,
+        "intermediate_size": weights.layers[0].rise.weight.shape[0],
+        "hidden_act": "gelu",
+        "layer_norm_eps": weights.eps,
+        "vocab_size": vocabulary,
+        "max_position_embeddings": len(weights.positions),
+        "max_tokens": MAX_TOKENS,
+        "pad_token_id": PAD,
+    }
+    write_json(out / "config.json", config)
+    tokens = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": MAX_TOKENS}
+    write_json(out / "tokenizer_config.json", kind | tokens)
+
+
+def read_normaliser(path: Path) -> Normaliser:
+    """The normaliser that ``export.distill`` wrote."""
+    tables = json.loads(path.read_text(encoding="utf-8"))
+    return Normaliser(tables["traditional"], tables["simplified"])
+
+
+def evaluate(data: Path, out: Path, cache: Path, weights: EncoderWeights) -> dict[str, Any]:
+    """INT8 as shipped, beside float32 and the teacher."""
+    normaliser, tokenizer = read_normaliser(out / "normaliser.json"), out / "tokenizer.json"
+    model, exact = (encoder_graph(weights, quantized=quantized) for quantized in (True, False))
+    small, large = (OnnxEncoder.load(graph, tokenizer, MAX_TOKENS) for graph in (model, exact))
+    say("measures INT8")
+    found: dict[str, Any] = {"int8": measure(data, normaliser, small.embed)}
+    texts = [normaliser.reading(r["text"]) for r in read_rows(data / "clinc150/full.jsonl.gz") if r["split"] == "valid"]
+    texts += [normaliser.reading(r["text"]) for r in read_rows(data / "smp2017/train_valid.jsonl")]
+    together = small.embed(texts)
+    alone = np.concatenate([small.embed([text]) for text in texts[:1_000]])
+    found["int8_against_float32"] = agreement(together, large.embed(texts))
+    found["largest_difference_batch_32_against_1"] = float(np.abs(together[:1_000] - alone).max())
+    found["milliseconds_16_tokens"] = {"int8": small.milliseconds(), "float32": large.milliseconds()}
+    found["megabytes"] = round(model.ByteSize() / 1e6, 2)
+    say("measures the teacher")
+    teacher = Teacher.load()
+
+    def taught(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
+        vectors = embed_cached(texts, cache, teacher)
+        centred = vectors - vectors.mean(0)
+        return np.asarray(centred / np.linalg.norm(centred, axis=1, keepdims=True), np.float32)
+
+    found["teacher"] = measure(data, normaliser, taught)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder of the data sets")
+    parser.add_argument("-o", "--out", type=Path, default=Path("models/base"))
+    parser.add_argument("--cache", type=Path, default=CHECKPOINTS, help="where export.distill left its checkpoint")
+    parser.add_argument("--write-only", action="store_true", help="write the model and measure nothing")
+    given = parser.parse_args(arguments)
+    state = torch.load(given.cache / STUDENT, weights_only=True, map_location="cpu")
+    weights = encoder_weights(state["student"], state["mean"])
+    (given.out / "onnx").mkdir(parents=True, exist_ok=True)
+    model = encoder_graph(weights, quantized=True)
+    (given.out / MODEL).write_bytes(model.SerializeToString())
+    write_config(given.out, weights)
+    if given.write_only:
+        return
+    trained = {"texts_seen": state["seen"], "seconds": round(state["spent"]), "history": state["history"]}
+    found = evaluate(given.data, given.out, given.cache, weights) | {"training": trained}
+    write_json(given.out / "evaluation.json", found)
+    write_card(given.out, found)
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

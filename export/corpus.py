@@ -64,7 +64,7 @@ TATOEBA = "tatoeba_zh_en/pairs.jsonl.gz"
 
 
 def held_out(data: Path, normaliser: Normaliser) -> set[str]:
-    """The texts of CLINC150's valid and test rows: short sentences recur, and these must not be met elsewhere."""
+    """The valid and test texts of CLINC150: short sentences recur, and these must not be met elsewhere."""
     rows = read_rows(data / "clinc150/full.jsonl.gz")
     return {normaliser.reading(row["text"]) for row in rows if row["split"] != "train"}
 
@@ -72,7 +72,7 @@ def held_out(data: Path, normaliser: Normaliser) -> set[str]:
 def gather(
     data: Path, normaliser: Normaliser, fits: Callable[[str], bool], pools: Path = POOLS
 ) -> list[Text]:
-    """Every distinct text that ``fits``; sets come before pools, so that what was computed for sets stays valid."""
+    """Every distinct text that ``fits``; sets before pools, so that what was computed for them stays valid."""
     found: dict[str, int] = {}
     texts: list[Text] = []
     barred = held_out(data, normaliser)

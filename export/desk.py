@@ -118,11 +118,20 @@ def load_questions(path: Path, topics: Sequence[str], problems: list[str]) -> tu
             problems.append(f"{where}: 'lang' must be zh or en, got {lang!r}.")
         elif not isinstance(topic, str) or (topic != OUT_OF_SCOPE and topic not in topics):
             problems.append(f"{where}: there is no topic {topic!r}; use a topic's id or 'oos'.")
+        elif not _is_history(history := row.get("history") or []):
+            problems.append(f"{where}: 'history' must be a list of objects with 'role' and 'content' texts.")
         else:
-            history = tuple(Turn(t["role"], t["content"]) for t in row.get("history") or ())
+            turns = tuple(Turn(turn["role"], turn["content"]) for turn in history)
             kind = row.get("kind") or ("out_of_scope" if topic == OUT_OF_SCOPE else "in_scope")
-            questions.append(Question(text, topic, Lang(lang), kind, history, where))
+            questions.append(Question(text, topic, Lang(lang), kind, turns, where))
     return tuple(questions)
+
+
+def _is_history(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str)
+        for turn in value
+    )
 
 
 class _Reader:

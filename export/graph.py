@@ -1,4 +1,4 @@
-"""Writes the encoder as an ONNX graph of standard operators, float32 or INT8 with one activation scale per row.
+"""Writes the encoder as ONNX in standard operators, float32 or INT8 with one activation scale per row.
 
 A row of the batch never depends on its mates: every activation scale belongs to one token, and padding is
 masked out of attention and of the mean.
@@ -173,7 +173,7 @@ class _Encoder:
         g, heads = self.g, self.weights.heads
         width = self.weights.words.shape[1]
         depth = width // heads
-        # Queries carry the factor 1/√depth in their weights: one product for the three, no operator for the factor.
+        # Queries carry the factor 1/√depth in their weights: one product for all three.
         factor = np.float32(depth**-0.5)
         joined = Affine(
             np.concatenate([layer.q.weight * factor, layer.k.weight, layer.v.weight]),

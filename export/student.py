@@ -64,7 +64,7 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 
 def run(student: Student, rows: Sequence[list[int]], *, pooled: bool = False, batch: int = 128) -> Tensor:
-    """Token rows → the student's estimates, or its pooled states, float32 [rows, width] in the given order."""
+    """Token rows → the student's estimates, or its pooled states, float32 [rows, width], in order."""
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
     out = torch.zeros(len(rows), student.bert.dims.width)
     with torch.inference_mode():

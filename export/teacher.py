@@ -112,7 +112,7 @@ class Teacher:
 def embed_cached(
     texts: Sequence[str], folder: Path, teacher: Teacher, chunk: int = 8_192
 ) -> NDArray[np.float32]:
-    """Like ``Teacher.embed``, kept as .npy files by content in chunks, so that a restart computes nothing twice."""
+    """Like ``Teacher.embed``, kept as .npy files by content: a restart computes nothing twice."""
     folder.mkdir(parents=True, exist_ok=True)
     parts: list[NDArray[np.float32]] = []
     for start in range(0, len(texts), chunk):

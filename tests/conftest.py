@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from servers import PATIENCE, Served, ScriptedUpstream, serve, wait_until
+from servers import PATIENCE, ScriptedUpstream, Served, open_client, serve, wait_until
 
 from edge.app import create_app
 from edge.config import Settings, Upstream
@@ -127,5 +127,5 @@ def relay(shared_relay: Relay, upstream: ScriptedUpstream) -> Iterator[Relay]:
 
 @pytest.fixture
 def client(relay: Relay) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=relay.url, timeout=PATIENCE, trust_env=False) as client:
+    with open_client(relay.url) as client:
         yield client

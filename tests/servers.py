@@ -6,16 +6,18 @@ Nothing here imitates HTTP libraries: what is tested are the bytes on real socke
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
+import httpx2
 import uvicorn
 
 PATIENCE = 10.0  # how long a test waits for what must happen; never how long it usually takes
@@ -317,9 +319,7 @@ def json_answer(body: bytes, status: str = "200 OK", *fields: str) -> list[Step]
     return [head(status, "content-type: application/json", f"content-length: {len(body)}", *fields) + body]
 
 
-SSE_HEAD = head(
-    "200 OK", "content-type: text/event-stream; charset=utf-8", "transfer-encoding: chunked"
-)
+SSE_HEAD = head("200 OK", "content-type: text/event-stream; charset=utf-8", "transfer-encoding: chunked")
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -363,7 +363,22 @@ def completion(text: str = "hello", **message: Any) -> bytes:
     ).encode()
 
 
-# --- a raw client ------------------------------------------------------------------------------
+# --- clients -------------------------------------------------------------------------------------
+
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # made once: each client would load all certificates
+
+
+def open_client(url: str) -> httpx2.Client:
+    """A client that follows nothing of the environment."""
+    return httpx2.Client(base_url=url, timeout=PATIENCE, trust_env=False, verify=_NO_TLS)
+
+
+def open_async_client(url: str, connections: int = 100) -> httpx2.AsyncClient:
+    """The same, asynchronous."""
+    limits = httpx2.Limits(max_connections=connections)
+    return httpx2.AsyncClient(
+        base_url=url, timeout=3 * PATIENCE, trust_env=False, verify=_NO_TLS, limits=limits
+    )
 
 
 class RawClient:
@@ -434,12 +449,3 @@ def post(body: bytes, path: str = "/v1/chat/completions", *fields: str) -> bytes
     """A POST as bytes."""
     top = [f"POST {path} HTTP/1.1", "host: frontdesk", f"content-length: {len(body)}", *fields, "", ""]
     return "\r\n".join(top).encode() + body
-
-
-def in_thread(run: Callable[[], Awaitable[Any]]) -> Any:
-    """Run a coroutine function to its end in a loop of its own."""
-
-    async def main() -> Any:
-        return await run()
-
-    return asyncio.run(main())

@@ -18,7 +18,13 @@ from edge.telemetry import Served
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 READING = Reading((Candidate("hours", 0.98765),), 0.99, 0.0, 2, np.zeros(2, np.float32), 5)
 FAQ = Decision(
-    Path.FAQ, Reason.MATCHED, Lang.EN, READING, "hours", answer=Answer("hours", Lang.EN, "Nine.", 2), unproven=True
+    Path.FAQ,
+    Reason.MATCHED,
+    Lang.EN,
+    READING,
+    "hours",
+    answer=Answer("hours", Lang.EN, "Nine.", 2),
+    unproven=True,
 )
 
 
@@ -61,7 +67,16 @@ def test_traceparent() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "granted"),
-    [("500", 500), ("0", 0), ("", 2000), ("-1", 2000), ("1.5", 2000), ("²", 2000), ("9" * 8, 2000), ("+5", 2000)],
+    [
+        ("500", 500),
+        ("0", 0),
+        ("", 2000),
+        ("-1", 2000),
+        ("1.5", 2000),
+        ("²", 2000),
+        ("9" * 8, 2000),
+        ("+5", 2000),
+    ],
 )
 def test_budget(asked: str, granted: int) -> None:
     left = exchange(x_frontdesk_budget_ms=asked).budget.remaining_ms()
@@ -108,12 +123,20 @@ def test_respond() -> None:
     made = exchange()
     status, headers, body = sent(made.respond, 201, b"text/plain", "你".encode(), [(b"x-a", b"1")])
     assert (status, body) == (201, "你".encode())
-    assert (headers[b"content-type"], headers[b"content-length"], headers[b"x-a"]) == (b"text/plain", b"3", b"1")
+    assert (headers[b"content-type"], headers[b"content-length"], headers[b"x-a"]) == (
+        b"text/plain",
+        b"3",
+        b"1",
+    )
 
 
 def test_refuse_without_a_decision_gives_the_code_as_reason() -> None:
     status, headers, body = sent(exchange().refuse, NotFound("Nothing here."))
-    assert (status, headers[b"x-frontdesk-path"], headers[b"x-frontdesk-reason"]) == (404, b"error", b"not_found")
+    assert (status, headers[b"x-frontdesk-path"], headers[b"x-frontdesk-reason"]) == (
+        404,
+        b"error",
+        b"not_found",
+    )
     assert json.loads(body)["error"]["message"] == "Nothing here."
     assert b"retry-after" not in headers
 
@@ -122,7 +145,11 @@ def test_refuse_after_a_decision_keeps_its_reason_for_client_and_sinks() -> None
     made = exchange()
     made.decision = Decision(Path.AGENT, Reason.LOW_MARGIN, topic="hours")
     status, headers, _ = sent(made.refuse, UpstreamUnreachable("Down."))
-    assert (status, headers[b"x-frontdesk-path"], headers[b"x-frontdesk-reason"]) == (502, b"error", b"low_margin")
+    assert (status, headers[b"x-frontdesk-path"], headers[b"x-frontdesk-reason"]) == (
+        502,
+        b"error",
+        b"low_margin",
+    )
     assert headers[b"retry-after"] == b"1"
     events: list[Served] = []
     made.served([events.append], 502, "upstream_unavailable")

@@ -12,7 +12,6 @@ import pytest
 from servers import (
     DONE,
     LAST_CHUNK,
-    PATIENCE,
     SSE_HEAD,
     Do,
     RawClient,
@@ -22,6 +21,8 @@ from servers import (
     delta,
     head,
     json_answer,
+    open_async_client,
+    open_client,
     post,
     wait_until,
 )
@@ -95,10 +96,15 @@ def test_a_chunked_body_goes_up_unchanged(relay, upstream, client):
 def test_a_mapped_model_changes_only_the_model(start, upstream):
     with (
         start(upstream.url, settings=Settings(models={"desk": "gpt-x"})) as relay,
-        httpx2.Client(base_url=relay.url, trust_env=False) as client,
+        open_client(relay.url) as client,
     ):
         client.post(CHAT, content=b'{"a":1,"model":"desk","messages":[{"content":"\xe4\xbd\xa0"}],"z":1e2}')
-        assert upstream.last().json() == {"a": 1, "model": "gpt-x", "messages": [{"content": "你"}], "z": 100.0}
+        assert upstream.last().json() == {
+            "a": 1,
+            "model": "gpt-x",
+            "messages": [{"content": "你"}],
+            "z": 100.0,
+        }
 
 
 def test_only_allowed_headers_go_up(relay, upstream, client):
@@ -157,7 +163,7 @@ def test_bypass_forwards_without_hints(relay, upstream, client):
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/embeddings", "/v1/models"])
 def test_our_key_replaces_the_clients(start, upstream, path):
-    with start(upstream.url, api_key="sk-ours") as relay, httpx2.Client(base_url=relay.url) as client:
+    with start(upstream.url, api_key="sk-ours") as relay, open_client(relay.url) as client:
         method = "GET" if path == "/v1/models" else "POST"
         content = None if path == "/v1/models" else HELLO
         client.request(method, path, content=content, headers={"authorization": "Bearer sk-client"})
@@ -384,7 +390,11 @@ def test_an_upstream_error_passes_byte_for_byte(relay, upstream, client, status,
         assert answer.headers.get_list(name) == [value]
     assert_ours(answer.headers)
     event = relay.event()
-    assert (event.status, event.upstream_status, event.outcome) == (answer.status_code, answer.status_code, "ok")
+    assert (event.status, event.upstream_status, event.outcome) == (
+        answer.status_code,
+        answer.status_code,
+        "ok",
+    )
 
 
 def test_an_interim_response_is_not_the_answer(relay, upstream, client):
@@ -482,7 +492,7 @@ def test_a_passed_through_stream_arrives_as_it_comes(relay, upstream, client):
 def test_the_base_address_may_have_any_path(start, upstream, base):
     with (
         start(f"http://127.0.0.1:{upstream.port}{base}") as relay,
-        httpx2.Client(base_url=relay.url, trust_env=False) as client,
+        open_client(relay.url) as client,
     ):
         client.post(CHAT, content=HELLO)
         assert upstream.last().target == f"{base.rstrip('/')}/chat/completions"
@@ -534,7 +544,7 @@ def test_models_are_ours_alone_where_the_upstream_fails(relay, upstream, client,
 
 def test_models_are_ours_alone_where_the_upstream_is_down(start, closed_port):
     for base in ("", f"http://127.0.0.1:{closed_port}/v1"):
-        with start(base) as relay, httpx2.Client(base_url=relay.url, trust_env=False) as client:
+        with start(base) as relay, open_client(relay.url) as client:
             answer = client.get("/v1/models")
             assert (answer.status_code, answer.json()["data"]) == (200, [OURS])
 
@@ -563,10 +573,7 @@ def test_fifty_streams_at_once_stay_intact(relay, upstream):
         return got
 
     async def main():
-        limits = httpx2.Limits(max_connections=50)
-        async with httpx2.AsyncClient(
-            base_url=relay.url, limits=limits, timeout=30, trust_env=False
-        ) as client:
+        async with open_async_client(relay.url) as client:
             return await asyncio.gather(*(one(client, f"u{n}") for n in range(50)))
 
     for n, got in enumerate(asyncio.run(main())):
@@ -580,7 +587,7 @@ def test_fifty_streams_at_once_stay_intact(relay, upstream):
 def test_after_all_this_nothing_is_left(start, upstream):
     """Once the server has stopped, it holds no connection to the upstream either."""
     before = set(upstream.open)
-    with start(upstream.url) as relay, httpx2.Client(base_url=relay.url, trust_env=False) as client:
+    with start(upstream.url) as relay, open_client(relay.url) as client:
         for _ in range(3):
             client.post(CHAT, content=HELLO)
         assert len(set(upstream.open) - before) == 1, "the connection is kept and used again"
@@ -595,7 +602,7 @@ def test_limits_are_the_settings(start, upstream):
     with start(upstream.url, max_connections=2, settings=replace(Settings(), budget_ms=5)) as relay:
 
         async def main():
-            async with httpx2.AsyncClient(base_url=relay.url, timeout=PATIENCE, trust_env=False) as client:
+            async with open_async_client(relay.url) as client:
                 return await asyncio.gather(*(client.post(CHAT, content=HELLO) for _ in range(10)))
 
         assert [answer.status_code for answer in asyncio.run(main())] == [200] * 10

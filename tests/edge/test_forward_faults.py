@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import contextmanager
 
 import httpx2
 import pytest
@@ -20,6 +21,7 @@ from servers import (
     delta,
     head,
     json_answer,
+    open_client,
     post,
 )
 
@@ -46,7 +48,7 @@ def hasty_relay(start, shared_upstream):
 @pytest.fixture
 def hasty(hasty_relay, upstream):
     hasty_relay.forget()
-    with httpx2.Client(base_url=hasty_relay.url, timeout=PATIENCE, trust_env=False) as client:
+    with open_client(hasty_relay.url) as client:
         client.relay = hasty_relay
         yield client
     hasty_relay.wait_idle()
@@ -73,6 +75,26 @@ def assert_error(answer, status, code, reason, path="error"):
 def assert_no_insides(body):
     for word in (b"Traceback", b"File ", b".py", b"site-packages", b"httpcore", b"127.0.0.1"):
         assert word not in body
+
+
+@contextmanager
+def once(answer):
+    """A port where the first connection gets ``answer`` and a FIN as soon as it has sent something."""
+
+    def serve_one():
+        conn, _ = listener.accept()
+        with conn:
+            conn.recv(65536)
+            conn.sendall(answer)
+            conn.shutdown(socket.SHUT_WR)
+            while conn.recv(65536):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve_one)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(PATIENCE)
 
 
 # --- before the first byte ---------------------------------------------------------------------
@@ -106,7 +128,7 @@ def test_a_failure_before_the_first_byte_is_a_502(relay, upstream, client, scrip
 
 @PATHS
 def test_a_refused_connection_is_a_502(start, closed_port, path):
-    with start(f"http://127.0.0.1:{closed_port}/v1") as relay, httpx2.Client(base_url=relay.url) as client:
+    with start(f"http://127.0.0.1:{closed_port}/v1") as relay, open_client(relay.url) as client:
         for _ in range(2):
             answer = client.post(path, content=HELLO)
             assert_error(answer, 502, "upstream_unavailable", "not_ready" if path == CHAT else "bypass")
@@ -116,19 +138,19 @@ def test_a_refused_connection_is_a_502(start, closed_port, path):
 
 
 def test_a_name_that_does_not_resolve_is_a_502(start):
-    with start("http://upstream.invalid/v1") as relay, httpx2.Client(base_url=relay.url) as client:
+    with start("http://upstream.invalid/v1") as relay, open_client(relay.url) as client:
         assert_error(client.post(CHAT, content=HELLO), 502, "upstream_unavailable", "not_ready")
 
 
-def test_tls_to_a_plain_server_is_a_502(start, upstream):
-    with start(upstream.url.replace("http:", "https:")) as relay, httpx2.Client(base_url=relay.url) as client:
-        upstream.script = [Do.CLOSE]
-        assert_error(client.post(CHAT, content=HELLO), 502, "upstream_unavailable", "not_ready")
+def test_tls_to_a_plain_server_is_a_502(start):
+    with once(head("400 Bad Request")) as port, start(f"https://127.0.0.1:{port}/v1") as relay:
+        with open_client(relay.url) as client:
+            assert_error(client.post(CHAT, content=HELLO), 502, "upstream_unavailable", "not_ready")
 
 
 @PATHS
 def test_no_upstream_is_a_503_that_says_what_to_set(start, path):
-    with start("") as relay, httpx2.Client(base_url=relay.url) as client:
+    with start("") as relay, open_client(relay.url) as client:
         answer = client.post(path, content=HELLO)
         assert_error(answer, 503, "upstream_unset", "not_ready" if path == CHAT else "bypass")
         assert "FRONTDESK_UPSTREAM_BASE_URL" in answer.json()["error"]["message"]
@@ -163,7 +185,7 @@ def test_a_connection_that_is_not_accepted_is_a_504(start):
             waiting.append(sock)
         try:
             base = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
-            with start(base, connect_timeout=0.3) as relay, httpx2.Client(base_url=relay.url) as client:
+            with start(base, connect_timeout=0.3) as relay, open_client(relay.url) as client:
                 assert_error(client.post(CHAT, content=HELLO), 504, "upstream_timeout", "not_ready")
         finally:
             for sock in waiting:
@@ -179,7 +201,7 @@ def test_an_upload_that_the_upstream_does_not_take_is_a_504(start):
         base = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
         with (
             start(base, idle_timeout=0.4) as relay,
-            httpx2.Client(base_url=relay.url, timeout=PATIENCE) as client,
+            open_client(relay.url) as client,
         ):
             answer = client.post("/v1/files", content=b"x" * 20_000_000)
             assert_error(answer, 504, "upstream_timeout", "bypass")
@@ -188,30 +210,11 @@ def test_an_upload_that_the_upstream_does_not_take_is_a_504(start):
 def test_a_refusal_before_the_upload_has_ended_arrives(start):
     """The upstream answers, and closes, while the client is still sending."""
     refusal = b'{"error":{"message":"too large"}}'
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def answer_early():
-        conn, _ = listener.accept()
-        with conn:
-            got = b""
-            while b"\r\n\r\n" not in got:
-                got += conn.recv(65536)
-            fields = ["content-type: application/json", f"content-length: {len(refusal)}", "connection: close"]
-            conn.sendall(head("413 Payload Too Large", *fields) + refusal)
-            conn.shutdown(socket.SHUT_WR)
-            while conn.recv(65536):
-                pass
-
-    thread = threading.Thread(target=answer_early)
-    thread.start()
-    try:
-        base = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        with start(base) as relay, httpx2.Client(base_url=relay.url, timeout=PATIENCE) as client:
+    fields = ["content-type: application/json", f"content-length: {len(refusal)}", "connection: close"]
+    with once(head("413 Payload Too Large", *fields) + refusal) as port:
+        with start(f"http://127.0.0.1:{port}/v1") as relay, open_client(relay.url) as client:
             answer = client.post("/v1/files", content=b"x" * 3_000_000)
             assert (answer.status_code, answer.content) == (413, refusal)
-    finally:
-        thread.join(PATIENCE)
-        listener.close()
 
 
 # --- mid-stream --------------------------------------------------------------------------------
@@ -302,11 +305,21 @@ def test_a_whole_event_over_the_parsers_limit_still_ends_well(relay, upstream, c
 
 WHOLE = completion("x" * 500)
 CUT = {
-    "length": [head("200 OK", "content-type: application/json", f"content-length: {len(WHOLE)}") + WHOLE[:99]],
-    "chunks": [head("200 OK", "content-type: application/json", "transfer-encoding: chunked"), chunk(WHOLE[:99])],
+    "length": [
+        head("200 OK", "content-type: application/json", f"content-length: {len(WHOLE)}") + WHOLE[:99]
+    ],
+    "chunks": [
+        head("200 OK", "content-type: application/json", "transfer-encoding: chunked"),
+        chunk(WHOLE[:99]),
+    ],
     "no byte of the body": [head("200 OK", "content-type: application/json", "transfer-encoding: chunked")],
     "a compressed stream": [
-        head("200 OK", "content-type: text/event-stream", "content-encoding: gzip", "transfer-encoding: chunked"),
+        head(
+            "200 OK",
+            "content-type: text/event-stream",
+            "content-encoding: gzip",
+            "transfer-encoding: chunked",
+        ),
         chunk(b"\x1f\x8b\x08"),
     ],
     "an error": [head("500 Internal Server Error", f"content-length: {len(WHOLE)}") + WHOLE[:99]],
@@ -364,7 +377,7 @@ def test_a_fault_of_ours_is_a_500_without_insides(start, caplog, path):
 
     with (
         start("http://upstream.invalid/v1", transport=Faulty()) as relay,
-        httpx2.Client(base_url=relay.url) as client,
+        open_client(relay.url) as client,
     ):
         answer = client.post(path, content=HELLO)
         assert_error(answer, 500, "internal_error", "not_ready" if path == CHAT else "bypass")

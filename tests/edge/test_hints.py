@@ -28,7 +28,9 @@ TOKENS = st.from_regex(r"\A[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]{0,12}\Z").map(T
 THOUSANDTHS = st.integers(0, 1000).map(lambda n: n / 1000)
 INTEGERS = st.integers(-(10**15) + 1, 10**15 - 1)
 DECIMALS = st.integers(-(10**14), 10**14).map(lambda n: n / 1000)
-BARE = st.one_of(st.booleans(), INTEGERS, DECIMALS, UNICODE, TOKENS, st.binary(max_size=20), INTEGERS.map(Date))
+BARE = st.one_of(
+    st.booleans(), INTEGERS, DECIMALS, UNICODE, TOKENS, st.binary(max_size=20), INTEGERS.map(Date)
+)
 KEYS = st.from_regex(r"\A[a-z*][a-z0-9_.*-]{0,8}\Z")
 ITEMS = st.builds(Item, BARE, st.dictionaries(KEYS, BARE, max_size=3))
 DICTIONARIES = st.dictionaries(KEYS, ITEMS | st.lists(ITEMS, max_size=3).map(tuple), max_size=5)
@@ -82,7 +84,15 @@ def test_what_is_unknown_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("confidence", "shown"),
-    [(0.9999, "0.999"), (1.0, "1.0"), (0.0, "0.0"), (0.0009, "0.0"), (0.29, "0.29"), (0.57, "0.57"), (0.7, "0.7")],
+    [
+        (0.9999, "0.999"),
+        (1.0, "1.0"),
+        (0.0, "0.0"),
+        (0.0009, "0.0"),
+        (0.29, "0.29"),
+        (0.57, "0.57"),
+        (0.7, "0.7"),
+    ],
 )
 def test_confidence_is_floored(confidence: float, shown: str) -> None:
     assert format_hints(Hints(confidence=confidence)) == f"v=1, confidence={shown}"
@@ -161,7 +171,8 @@ def test_bare_items(value: Any, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [10**15, -(10**15), 1e12, 999_999_999_999.9996, float("inf"), float("nan"), Token("a b"), Token("")]
+    "value",
+    [10**15, -(10**15), 1e12, 999_999_999_999.9996, float("inf"), float("nan"), Token("a b"), Token("")],
 )
 def test_what_no_header_can_hold(value: Any) -> None:
     with pytest.raises(HintsError):
@@ -214,7 +225,7 @@ def theirs_plain(members: Any) -> Any:
 def in_their_calendar(member: Any) -> bool:
     items = [member] if isinstance(member, Item) else member
     values = [value for item in items for value in (item.value, *item.params.values())]
-    return all(abs(value) < 10**11 for value in values if isinstance(value, Date))
+    return all(-6 * 10**10 < value < 10**11 for value in values if isinstance(value, Date))
 
 
 @given(DICTIONARIES)
@@ -240,7 +251,9 @@ THEIR_BARE = st.one_of(
 THEIR_ITEMS = st.tuples(THEIR_BARE, st.dictionaries(KEYS, THEIR_BARE, max_size=3))
 
 
-@given(st.dictionaries(KEYS, THEIR_ITEMS | st.tuples(st.lists(THEIR_ITEMS, max_size=3), st.just({})), min_size=1))
+@given(
+    st.dictionaries(KEYS, THEIR_ITEMS | st.tuples(st.lists(THEIR_ITEMS, max_size=3), st.just({})), min_size=1)
+)
 def test_we_read_what_http_sf_writes(members: Any) -> None:
     assert ours_plain(parse_dictionary(http_sf.ser(members))) == theirs_plain(members)
 
@@ -306,7 +319,7 @@ def test_bad_headers_are_refused(header: str) -> None:
         parse_hints(header)
 
 
-@given(st.text("v=1,;()\"\\%?:@-. ab2é\t", max_size=30))
+@given(st.text('v=1,;()"\\%?:@-. ab2é\t', max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         members = parse_dictionary(text)

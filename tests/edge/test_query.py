@@ -26,7 +26,7 @@ def test_a_plain_turn() -> None:
     assert (read.text, read.normal, read.lang) == ("開門？ Now", "開门? now", Lang.ZH)
     assert (read.model, read.identity, read.stream, read.last_is_user) == ("m", "alice", False, True)
     assert (read.history, read.system, read.options) == ((), None, frozenset())
-    assert not (read.client_tools or read.attachment)
+    assert (read.client_tools, read.attachment) == (False, False)
 
 
 def test_of_text_agrees_with_of_body() -> None:

@@ -1,6 +1,7 @@
 """The OpenAI wire: what is refused, what is rendered, what survives."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -120,15 +121,19 @@ def test_json_bytes_are_utf8_and_read_back(text: str) -> None:
 @pytest.mark.parametrize("depth", [10, 900, 940, 960, 975, 985, 990, 995, 1000, 10_000])
 def test_deep_json_is_read_and_written_or_refused(depth: int) -> None:
     body = f'{{"messages":{TURN},"x":{"[" * depth}{"]" * depth}}}'.encode()
+    refused: BadRequest | None = None
+    written = b""
     try:
         written = with_model(parse_chat(body), "m")
     except BadRequest as error:
-        assert depth > 500
-        assert error.error_code == "invalid_json"
-        assert "nested too deeply" in error.message
-    else:
+        refused = error
+    if refused is None:
         assert depth < 1000
         assert written.count(b"[") == depth + 1
+    else:
+        assert depth > 500
+        assert refused.error_code == "invalid_json"
+        assert "nested too deeply" in refused.message
 
 
 @pytest.mark.parametrize(
@@ -187,7 +192,5 @@ def test_a_byte_order_mark_is_passed_over() -> None:
 
 @given(st.binary())
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
-    try:
-        parse_chat(body)
-    except BadRequest as error:
-        assert error.message
+    with suppress(BadRequest):
+        assert parse_chat(body)["messages"]

@@ -1,0 +1,154 @@
+"""A desk loads whole or says everything that is wrong with it, with file and line."""
+
+from pathlib import Path
+
+import pytest
+
+from edge.errors import DeskError
+from export.check import check_desk
+from export.desk import load_desk
+
+HEAD = "name: tiny\nlanguages: [en, zh]\n"
+TOPIC = """\
+- id: hours
+  title: Hours
+  route: answer
+  examples:
+    en: ["when do you open"]
+    zh: ["几点开门"]
+  answer: {en: "At 9.", zh: "9 点。"}
+"""
+
+
+def write(folder: Path, head: str = HEAD, topics: str = TOPIC, **files: str) -> Path:
+    (folder / "topics").mkdir(exist_ok=True)
+    (folder / "eval").mkdir(exist_ok=True)
+    (folder / "desk.yaml").write_text(head, "utf-8")
+    (folder / "topics" / "a.yaml").write_text(topics, "utf-8")
+    for name, text in files.items():
+        (folder / name.replace("__", "/").replace("_yaml", ".yaml").replace("_jsonl", ".jsonl")).write_text(
+            text, "utf-8"
+        )
+    return folder
+
+
+def problems(folder: Path) -> list[str]:
+    with pytest.raises(DeskError) as caught:
+        load_desk(folder)
+    return [problem.removeprefix(str(folder)) for problem in caught.value.problems]
+
+
+def test_a_desk_loads(tmp_path: Path) -> None:
+    desk = load_desk(write(tmp_path))
+    assert (desk.name, desk.unproven, desk.risk.max_wrong) == ("tiny", "forward", 0.01)
+    [topic] = desk.topics
+    assert topic.id == "hours"
+    assert topic.where.endswith("topics/a.yaml:1")
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        (TOPIC.replace("hours", "Opening Hours"), "/topics/a.yaml:1: 'id' 'Opening Hours' must match"),
+        (TOPIC.replace("hours", "oos"), "/topics/a.yaml:1: 'id' 'oos' must match"),
+        (TOPIC.replace("route: answer", "route: answr"), "/topics/a.yaml:3: 'route' must be one of"),
+        (TOPIC.partition("  answer:")[0], "/topics/a.yaml:1: 'answer' is missing"),
+        (
+            TOPIC.replace("route: answer", "route: agent"),
+            "/topics/a.yaml:7: 'answer' belongs to route 'answer'",
+        ),
+        (TOPIC + "  tags: [a]\n  colour: red\n", "/topics/a.yaml:9: 'colour' is no key of a topic"),
+        (TOPIC.replace('["when do you open"]', "[yes]"), "/topics/a.yaml:4: 'examples' under 'en'"),
+        (TOPIC.replace("en: [", "fr: [", 1), "/topics/a.yaml:4: 'examples' under 'fr'"),
+        (TOPIC + "  valid_until: soon\n", "/topics/a.yaml:8: 'valid_until' must be a date"),
+        (TOPIC + "  volatility: hourly\n", "/topics/a.yaml:8: 'volatility' must be one of"),
+        (TOPIC + "  tools: [get_x]\n", "/topics/a.yaml:8: 'tools' names 'get_x'"),
+        (TOPIC + TOPIC, "/topics/a.yaml:8: 'id' 'hours' stands also at"),
+        (TOPIC + "  id: again\n", "/topics/a.yaml:8: not valid YAML: the key 'id' stands twice"),
+        (TOPIC + "  - [", "/topics/a.yaml:"),
+        ("hello", "/topics/a.yaml:1: expected a list of topics."),
+        ("- hours\n", "/topics/a.yaml: each topic is a mapping"),
+    ],
+)
+def test_a_wrong_topic_is_named_with_its_line(tmp_path: Path, topics: str, expected: str) -> None:
+    found = problems(write(tmp_path, topics=topics))
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("languages: [en]\n", "/desk.yaml:1: 'name' must be a text, got None."),
+        (HEAD.replace("zh", "fr"), "/desk.yaml:2: 'languages' takes en and zh."),
+        (HEAD + "risk: {max_wrong: 2}\n", "/desk.yaml:3: 'risk' takes"),
+        (HEAD + "risk: {wrong: 0.1}\n", "/desk.yaml:3: 'risk' takes"),
+        (HEAD + "unproven: maybe\n", "/desk.yaml:3: 'unproven' must be one of forward, answer"),
+        (HEAD + "colour: red\n", "/desk.yaml:3: 'colour' is no key of a desk"),
+        ("- a\n", "/desk.yaml:1: expected a mapping"),
+    ],
+)
+def test_a_wrong_desk_file_is_named_with_its_line(tmp_path: Path, head: str, expected: str) -> None:
+    found = problems(write(tmp_path, head=head))
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{", "/eval/test.jsonl:2: not valid JSON"),
+        ("[]", "/eval/test.jsonl:2: expected a JSON object"),
+        ('{"text": 1, "topic": "oos", "lang": "en"}', "/eval/test.jsonl:2: 'text' must be a text"),
+        ('{"text": "a", "topic": "oos", "lang": "fr"}', "/eval/test.jsonl:2: 'lang' must be zh or en"),
+        ('{"text": "a", "topic": "nope", "lang": "en"}', "/eval/test.jsonl:2: there is no topic 'nope'"),
+        (
+            '{"text": "a", "topic": "oos", "lang": "en", "history": ["hi"]}',
+            "/eval/test.jsonl:2: 'history' must be a list",
+        ),
+    ],
+)
+def test_a_wrong_question_is_named_with_its_line(tmp_path: Path, line: str, expected: str) -> None:
+    good = '{"text": "what now", "topic": "oos", "lang": "en"}\n'
+    found = problems(write(tmp_path, eval__test_jsonl=good + line + "\n"))
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+def test_all_problems_are_found_at_once(tmp_path: Path) -> None:
+    topics = TOPIC.replace("route: answer", "route: x") + "  volatility: y\n"
+    assert len(problems(write(tmp_path, head=HEAD + "unproven: z\n", topics=topics))) >= 3
+
+
+def test_missing_folders_and_files_say_what_to_add(tmp_path: Path) -> None:
+    assert "no such desk folder" in problems(tmp_path / "none")[0]
+    assert "desk.yaml: the file is missing" in problems(tmp_path)[0]
+    (tmp_path / "desk.yaml").write_text(HEAD)
+    assert "there is no topic file" in problems(tmp_path)[0]
+    (tmp_path / "desk.yaml").write_bytes(b"name: \xff\n")
+    assert "not UTF-8" in problems(tmp_path)[0]
+
+
+def test_check_finds_duplicates_leaks_thin_topics_and_expired_answers(tmp_path: Path) -> None:
+    other = TOPIC.replace("hours", "shop").replace("when do you open", "When do you open?")
+    questions = '{"text": "几点开门！", "topic": "hours", "lang": "zh"}\n' * 2
+    folder = write(tmp_path, topics=TOPIC + "  valid_until: 2020-01-01\n" + other, eval__test_jsonl=questions)
+    messages = [(f.level, f.message) for f in check_desk(load_desk(folder))]
+    for level, part in [
+        ("error", "is an example of hours and of shop"),
+        ("error", "is also an example of hours"),
+        ("error", "stands also at"),
+        ("warning", "hours has 1 examples in en"),
+        ("warning", "expired on 2020-01-01"),
+        ("warning", "the same en answer"),
+    ]:
+        assert any(l == level and part in message for l, message in messages), (part, messages)  # noqa: E741
+
+
+def test_the_demo_desk_has_nothing_to_complain_about_and_what_it_promises() -> None:
+    desk = load_desk(Path(__file__).parents[2] / "examples/desk")
+    assert check_desk(desk) == []
+    routes = [topic.route for topic in desk.topics]
+    assert (routes.count("answer"), routes.count("tool"), routes.count("agent")) == (22, 7, 8)
+    assert all(len(topic.examples[lang]) >= 20 for topic in desk.topics for lang in desk.languages)
+    questions = [*desk.calibrate, *desk.test]
+    kinds = [question.kind for question in questions]
+    assert len(questions) >= 1000
+    assert min(kinds.count(kind) for kind in ("out_of_scope", "near_miss", "follow_up")) >= 100
