@@ -159,7 +159,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _train(args: argparse.Namespace) -> int:
     _need_export("train")
-    from export.evaluate import table
+    from export.evaluation import table
     from export.train import train
 
     bundle, evaluation = train(args.desk, args.base, args.out, args.seed)
@@ -169,9 +169,7 @@ def _train(args: argparse.Namespace) -> int:
     print(f"{args.out}: {bundle.name}@{bundle.version}\n\n{table(evaluation)}")
     for lang, threshold in bundle.thresholds.items():
         state = "proven" if threshold.proven else "unproven"
-        print(
-            f"{lang}: answers from confidence {threshold.confidence:.3f}, at most {threshold.bound:.2%} wrong, {state}"
-        )
+        print(f"{lang}: answers from {threshold.confidence:.3f}, bound {threshold.bound:.2%}, {state}")
     return 0
 
 
@@ -180,7 +178,7 @@ def _eval(args: argparse.Namespace) -> int:
     from edge.errors import DeskError
     from edge.host import open_pipeline
     from export.desk import load_questions
-    from export.evaluate import evaluate, table
+    from export.evaluation import evaluate, table
 
     pipeline = open_pipeline(args.bundle)
     problems: list[str] = []

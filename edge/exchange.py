@@ -104,6 +104,9 @@ class Exchange:
             extra += [(b"x-frontdesk-reason", error.error_code.encode())]
         else:
             self.decision = replace(self.decision, path=Path.ERROR, answer=None)
+        if error.error_code == "bad_framing":
+            # Where the next request begins is uncertain: there must be none (RFC 9112, section 6.3).
+            extra.append((b"connection", b"close"))
         if error.status in (502, 503, 504):
             extra.append((b"retry-after", b"1"))
         await self.respond(send, error.status, b"application/json", error_json(error), extra)

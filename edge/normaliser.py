@@ -82,6 +82,8 @@ class Normaliser:
 
     def lang(self, reading: str) -> Lang | None:
         """The language of a reading form, or None where its script is unsupported."""
+        if reading.isascii():
+            return Lang.EN if any("a" <= char <= "z" for char in reading) else None
         han = latin = other = 0
         for char in reading:
             if "a" <= char <= "z" or _IS_LATIN.match(char):

@@ -27,6 +27,11 @@ HARMLESS_OPTIONS = frozenset(
 TOOL_OPTIONS = frozenset({"tools", "functions", "tool_choice", "function_call", "parallel_tool_calls"})
 
 
+# The router reads 64 tokens, which are fewer characters than this by far; more is not even normalised, so
+# that a megabyte of text costs no more than a page.
+MAX_CHARACTERS = 2048
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message before the query. ``text`` is what of it is text."""
@@ -37,11 +42,14 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the stages decide on. ``normal`` is the reading form of ``text``."""
+    """What the stages decide on.
 
-    text: str
+    ``normal`` is the reading form of the text, of its first MAX_CHARACTERS where it is ``clipped``.
+    """
+
     normal: str
     lang: Lang | None
+    clipped: bool = False
     history: tuple[Turn, ...] = ()
     system: str | None = None
     model: str = ""
@@ -57,8 +65,7 @@ class Query:
     @classmethod
     def of_text(cls, text: str, normaliser: Normaliser, history: tuple[Turn, ...] = ()) -> "Query":
         """A bare query, as ``frontdesk ask`` and ``/v1/classify`` make it."""
-        normal = normaliser.reading(text)
-        return cls(text=text, normal=normal, lang=normaliser.lang(normal), history=history)
+        return cls(**_read(text, normaliser), history=history)
 
     @classmethod
     def of_body(cls, body: Mapping[str, Any], normaliser: Normaliser, identity: str = "") -> "Query":
@@ -67,11 +74,8 @@ class Query:
         last = messages[-1]
         text, only_text = content_text(last.get("content"))
         history, systems, tools_in_tail = _surroundings(messages)
-        normal = normaliser.reading(text)
         return cls(
-            text=text,
-            normal=normal,
-            lang=normaliser.lang(normal),
+            **_read(text, normaliser),
             history=history,
             system=fingerprint("\n".join(systems)) if systems else None,
             model=body["model"] if isinstance(body.get("model"), str) else "",
@@ -90,6 +94,11 @@ class Query:
         if self.history and self.history[-1].role == "assistant":
             return self.history[-1].text
         return None
+
+
+def _read(text: str, normaliser: Normaliser) -> dict[str, Any]:
+    normal = normaliser.reading(text[:MAX_CHARACTERS])
+    return {"normal": normal, "lang": normaliser.lang(normal), "clipped": len(text) > MAX_CHARACTERS}
 
 
 def content_text(content: object) -> tuple[str, bool]:

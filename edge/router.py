@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime as ort
 from tokenizers import Tokenizer
 
-from edge.bundle import ROUTER_FILE, Bundle
+from edge.bundle import MANIFEST, ROUTER_FILE, Bundle
 from edge.decision import Candidate, Reading
 from edge.errors import BundleError
 
@@ -37,6 +37,12 @@ class Router:
             self._tokenizer = Tokenizer.from_file(str(bundle.folder / "tokenizer.json"))
         except Exception as exc:  # both libraries raise bare Exception classes
             raise BundleError(f"The router of {bundle.folder} cannot be loaded: {exc}") from exc
+        width = {output.name: output.shape[-1] for output in self._session.get_outputs()}.get("logits")
+        if width != len(bundle.topics):
+            raise BundleError(
+                f"The router of {bundle.folder} tells {width} topics apart, {MANIFEST} lists "
+                f"{len(bundle.topics)} topics; build the bundle again."
+            )
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._topics = tuple(topic.id for topic in bundle.topics)
@@ -48,9 +54,6 @@ class Router:
 
     def read(self, normal: str) -> Reading | None:
         """The reading of a normalised text; None where it has more than ``max_tokens`` tokens."""
-        # A token spans at most 16 characters or so: do not tokenise a book to learn that it is one.
-        if len(normal) > self._max_tokens * 32:
-            return None
         ids = self._tokenizer.encode(normal).ids
         if len(ids) > self._max_tokens:
             return None

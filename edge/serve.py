@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 from edge.app import create_app
@@ -56,7 +57,7 @@ def dev(settings: Settings, agent: Path | None) -> None:
             bundle=settings.bundle,
             upstream=upstream or "none configured",
         )
-        print(shown, file=sys.stderr, flush=True)
+        sys.stderr.write(shown)
         serve(settings)
 
 
@@ -115,7 +116,7 @@ def _check_free(host: str, port: int) -> None:
             ) from exc
 
 
-def _uvicorn():  # type: ignore[no-untyped-def]  # noqa: ANN202 - a module
+def _uvicorn() -> Any:  # noqa: ANN401 - a module
     try:
         import uvicorn
     except ImportError as exc:

@@ -60,7 +60,7 @@ class Bert(nn.Module):  # type: ignore[misc]  # mypy does not follow torch
         self.layers = nn.ModuleList(Layer(dims) for _ in range(dims.layers))
 
     def states(self, ids: Tensor, mask: Tensor) -> list[Tensor]:
-        """``ids``, ``mask`` [batch, tokens] → the states [batch, tokens, width] before and after each layer."""
+        """``ids``, ``mask`` [batch, tokens] → states [batch, tokens, width] before and after each layer."""
         x = self.norm(self.words(ids) + self.positions.weight[: ids.shape[1]])
         found = [x]
         seen = mask.bool()[:, None, None, :]

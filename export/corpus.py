@@ -72,7 +72,7 @@ def held_out(data: Path, normaliser: Normaliser) -> set[str]:
 def gather(
     data: Path, normaliser: Normaliser, fits: Callable[[str], bool], pools: Path = POOLS
 ) -> list[Text]:
-    """Every distinct text that ``fits``; sets before pools, so that what was computed for them stays valid."""
+    """Every distinct text that ``fits``; sets before pools, so what was computed for them stays valid."""
     found: dict[str, int] = {}
     texts: list[Text] = []
     barred = held_out(data, normaliser)

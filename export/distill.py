@@ -1,16 +1,16 @@
-"""Distils the bilingual base student: ``python -m export.distill --data DIR -o models/base --minutes 40``."""
+"""Distils the bilingual base: ``python -m export.distill --data DIR -o models/base --minutes 40``."""
 
 import argparse
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from export.lessons import Blend, Lessons, one_pass, prepare
 from export.student import Student, centred_cosine, choose_layers, encode, run
@@ -22,16 +22,27 @@ STUDENT = "student.pt"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to train. Rates fall along a cosine over ``minutes`` of wall clock, whatever the machine manages."""
+    """How to train. Rates fall along a cosine over ``minutes`` of wall clock on any machine."""
 
     minutes: float
-    blend: Blend = Blend()
+    blend: Blend = field(default_factory=Blend)
     rate: float = 3e-4
     table_rate: float = 4e-4
     warmup: float = 0.03
     decay: float = 0.01
     mse: float = 0.5
     save_minutes: float = 5.0
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a training has come; ``seconds`` counts the time of earlier runs too."""
+
+    seconds: float = 0.0
+    passes: int = 0
+    texts: int = 0
+    loss: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
 
 
 def rate_at(done: float, warmup: float) -> float:
@@ -49,81 +60,90 @@ def judge(student: Student, lessons: Lessons, rows: Sequence[list[int]]) -> dict
     return {lang: round(float(cosine[langs == lang].mean()), 4) for lang in ("zh", "en")}
 
 
-def train(student: Student, lessons: Lessons, plan: Plan, path: Path, state: dict[str, Any] | None) -> None:
-    """Trains until the time is used up, from ``state`` on if given; ``path`` is written every ``save_minutes``."""
-    table = list(student.bert.words.parameters())
-    rest = [p for name, p in student.named_parameters() if not name.startswith("bert.words.")]
-    optimizers = (
-        torch.optim.AdamW(rest, plan.rate, weight_decay=plan.decay),
-        torch.optim.SparseAdam(table, plan.table_rate),
-    )
-    spent, passes, seen, history = 0.0, 0, 0, list[dict[str, Any]]()
-    if state is not None:
-        student.load_state_dict(state["student"])
-        for optimizer, kept in zip(optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(kept)
-        spent, passes, seen, history = state["spent"], state["passes"] + 1, state["seen"], state["history"]
-    tokenizer = lessons.vocabulary.tokenizer()
-    held_rows = encode(tokenizer, [lessons.texts[i].text for i in lessons.held])
-    mean = torch.from_numpy(lessons.mean)
-    spread = float(torch.from_numpy(lessons.targets[lessons.train]).var(0).mean())
-    budget = plan.minutes * 60
-    started = saved = told = time.monotonic()
-    before, seen_before, smooth = spent, seen, 0.0
+class Training:
+    """A student with its optimizers and how far it is; what it needs to go on is in one file."""
 
-    def save() -> None:
-        history.append(
-            {"seconds": round(spent), "texts": seen, "loss": round(smooth, 4)}
-            | judge(student, lessons, held_rows)
+    def __init__(self, student: Student, lessons: Lessons, plan: Plan, path: Path) -> None:
+        self.student, self.lessons, self.plan, self.path = student, lessons, plan, path
+        self.progress = Progress()
+        table = list(student.bert.words.parameters())
+        self.rest = [p for name, p in student.named_parameters() if not name.startswith("bert.words.")]
+        self.optimizers = (
+            torch.optim.AdamW(self.rest, plan.rate, weight_decay=plan.decay),
+            torch.optim.SparseAdam(table, plan.table_rate),
         )
-        say(f"held {history[-1]}")
-        found = {
-            "rows": lessons.vocabulary.rows,
-            "mean": mean,
-            "student": student.state_dict(),
-            "optimizers": [o.state_dict() for o in optimizers],
-            "spent": spent,
-            "passes": passes,
-            "seen": seen,
-            "history": history,
-        }
-        part = path.with_suffix(".part")
-        torch.save(found, part)
-        part.replace(path)
+        self.tokenizer = lessons.vocabulary.tokenizer()
+        self.held_rows = encode(self.tokenizer, [lessons.texts[i].text for i in lessons.held])
+        self.mean = torch.from_numpy(lessons.mean)
+        self.spread = float(torch.from_numpy(lessons.targets[lessons.train]).var(0).mean())
 
-    save()
-    while spent < budget:
-        for ids, mask, target in one_pass(lessons, tokenizer, plan.blend, passes):
-            spent = before + time.monotonic() - started
-            if spent >= budget:
-                break
-            share = rate_at(spent / budget, plan.warmup)
-            for optimizer, peak in zip(optimizers, (plan.rate, plan.table_rate), strict=True):
-                optimizer.param_groups[0]["lr"] = peak * share
-                optimizer.zero_grad()
-            z = student(ids, mask)
-            loss = (1 - centred_cosine(z, target, mean)).mean() + plan.mse * nn.functional.mse_loss(
-                z, target
-            ) / spread
-            loss.backward()
-            nn.utils.clip_grad_norm_(rest, 1.0)
-            for optimizer in optimizers:
-                optimizer.step()
-            seen += len(ids)
-            smooth = loss.item() if not smooth else 0.99 * smooth + 0.01 * loss.item()
-            now = time.monotonic()
-            if now - told > 30:
-                told = now
-                pace = (seen - seen_before) / (now - started)
-                say(
-                    f"pass {passes} loss {smooth:.4f} {pace:.0f} texts/s {(budget - spent) / 60:.1f} min left"
-                )
-            if now - saved > plan.save_minutes * 60:
-                saved = now
-                save()
-        else:
-            passes += 1
-    save()
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes on from what ``save`` wrote; a pass that was cut off is not repeated."""
+        self.student.load_state_dict(state["student"])
+        for optimizer, kept in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(kept)
+        self.progress = Progress(state["spent"], state["passes"] + 1, state["seen"], 0.0, state["history"])
+
+    def save(self) -> None:
+        """Judges the student on the held rows and writes the checkpoint, whole or not at all."""
+        at = self.progress
+        figures = {"seconds": round(at.seconds), "texts": at.texts, "loss": round(at.loss, 4)}
+        at.history.append(figures | judge(self.student, self.lessons, self.held_rows))
+        say(f"held {at.history[-1]}")
+        state = {
+            "rows": self.lessons.vocabulary.rows,
+            "mean": self.mean,
+            "student": self.student.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "spent": at.seconds,
+            "passes": at.passes,
+            "seen": at.texts,
+            "history": at.history,
+        }
+        part = self.path.with_suffix(".part")
+        torch.save(state, part)
+        part.replace(self.path)
+
+    def step(self, ids: Tensor, mask: Tensor, target: Tensor) -> float:
+        """One batch; returns its loss."""
+        share = rate_at(self.progress.seconds / (self.plan.minutes * 60), self.plan.warmup)
+        for optimizer, peak in zip(self.optimizers, (self.plan.rate, self.plan.table_rate), strict=True):
+            optimizer.param_groups[0]["lr"] = peak * share
+            optimizer.zero_grad()
+        z = self.student(ids, mask)
+        away = 1 - centred_cosine(z, target, self.mean).mean()
+        loss = away + self.plan.mse * nn.functional.mse_loss(z, target) / self.spread
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.rest, 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return float(loss.item())
+
+    def run(self) -> None:
+        """Trains until the time is used up; the checkpoint is written every ``save_minutes``."""
+        at, budget = self.progress, self.plan.minutes * 60
+        started = saved = told = time.monotonic()
+        seconds_before, texts_before = at.seconds, at.texts
+        self.save()
+        while at.seconds < budget:
+            for ids, mask, target in one_pass(self.lessons, self.tokenizer, self.plan.blend, at.passes):
+                now = time.monotonic()
+                at.seconds = seconds_before + now - started
+                if at.seconds >= budget:
+                    break
+                loss = self.step(ids, mask, target)
+                at.loss = 0.99 * at.loss + 0.01 * loss if at.loss else loss
+                at.texts += len(ids)
+                if now - told > 30:
+                    told = now
+                    pace, left = (at.texts - texts_before) / (now - started), (budget - at.seconds) / 60
+                    say(f"pass {at.passes} loss {at.loss:.4f} {pace:.0f} texts/s {left:.1f} min left")
+                if now - saved > self.plan.save_minutes * 60:
+                    saved = now
+                    self.save()
+            else:
+                at.passes += 1
+        self.save()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -144,12 +164,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     state = torch.load(path, weights_only=True) if given.resume and path.exists() else None
     teacher = Teacher.load()
     lessons = prepare(given.data, given.out, given.cache, teacher, state["rows"] if state else None)
-    some = random.Random(plan.blend.seed).sample(lessons.train, min(3_000, len(lessons.train)))
+    chance = random.Random(plan.blend.seed)  # noqa: S311 - repeatable, not secret
+    some = chance.sample(lessons.train, min(3_000, len(lessons.train)))
     texts = [lessons.texts[i].text for i in some]
     student, layers = choose_layers(teacher.file, lessons.vocabulary, texts, lessons.targets[some])
     say(f"centred cosine before training, by layers: {layers}")
     del teacher
-    train(student, lessons, plan, path, state)
+    training = Training(student, lessons, plan, path)
+    if state is not None:
+        training.restore(state)
+    training.run()
 
 
 if __name__ == "__main__":

@@ -34,12 +34,12 @@ class OnnxEncoder:
     tokenizer: Tokenizer
 
     @classmethod
-    def load(cls, model: onnx.ModelProto, tokenizer: Path, max_tokens: int, threads: int = 1) -> "OnnxEncoder":
+    def load(cls, model: onnx.ModelProto, tokenizer: Path, tokens: int, threads: int = 1) -> "OnnxEncoder":
         """An encoder that runs ``model`` on ``threads`` threads."""
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         found = Tokenizer.from_file(str(tokenizer))
-        found.enable_truncation(max_tokens)
+        found.enable_truncation(tokens)
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         return cls(session, found)
 
@@ -81,7 +81,7 @@ def fit(x: Floats, labels: Sequence[str]) -> LogisticRegression:
 
 
 def clinc150(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
-    """CLINC150 full: in-scope test accuracy, and how well the largest probability tells oos apart, in per cent.
+    """CLINC150 full: in-scope accuracy, and how well the largest probability tells oos apart, in per cent.
 
     No out-of-scope row is trained on; the threshold that keeps 95 % is set on the validation rows.
     """

@@ -11,8 +11,8 @@ _HAN = (range(0x3400, 0x4DC0), range(0x4E00, 0xA000))
 def fold_tables() -> tuple[str, str]:
     """Traditional characters and what each becomes, by OpenCC's ``t2s`` on single characters.
 
-    OpenCC decides what is ambiguous: it folds 後 and 乾 and leaves 著 alone. Chains are followed to their end,
-    so that folding twice changes nothing.
+    OpenCC decides what is ambiguous: it folds 後 and 乾 and leaves 著 alone. Chains are followed to their
+    end, so that folding twice changes nothing.
     """
     from opencc import OpenCC  # an offline need only
 

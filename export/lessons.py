@@ -54,7 +54,8 @@ def pull_together(vectors: NDArray[np.float32], texts: Sequence[Text]) -> NDArra
 
     Much of a teacher's vector only says which language it read. The mean step from an English text to its
     translation is taken out, half from each side; a Chinese text with a translation then aims at the middle
-    of both. For the teacher itself the step alone lifts xSID zh→en from .85 to .91 (logistic regression).
+    of both. With the teacher itself, a Chinese sentence of xSID then finds its English original first among
+    all sentences of both languages in 42 of 100 cases instead of 21; heads across languages gain nothing.
     """
     zh = [i for i, text in enumerate(texts) if text.lang is Lang.ZH and text.partner is not None]
     en = [text.partner for text in texts if text.lang is Lang.ZH and text.partner is not None]
@@ -63,8 +64,7 @@ def pull_together(vectors: NDArray[np.float32], texts: Sequence[Text]) -> NDArra
     moved = vectors + side[:, None] * step
     targets = moved.copy()
     targets[zh] += moved[en]
-    targets /= np.linalg.norm(targets, axis=1, keepdims=True)
-    return targets
+    return np.asarray(targets / np.linalg.norm(targets, axis=1, keepdims=True), np.float32)
 
 
 def prepare(
@@ -87,9 +87,8 @@ def prepare(
     held = [i for i, t in enumerate(texts) if zlib.crc32(t.text.encode()) % 100 == 0]
     train = sorted(set(range(len(texts))) - set(held))
     targets = pull_together(vectors, texts)
-    say(
-        f"{len(texts)} texts, {Counter(str(t.lang) for t in texts)}, {kept:.2%} of tokens kept, {len(held)} held"
-    )
+    by_lang = dict(Counter(text.lang.value for text in texts))
+    say(f"{len(texts)} texts, {by_lang}, {kept:.2%} of tokens kept, {len(held)} held")
     return Lessons(texts, targets, targets[train].mean(0), vocabulary, train, held)
 
 
@@ -97,7 +96,7 @@ def one_pass(
     lessons: Lessons, tokenizer: Tokenizer, blend: Blend, number: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """The batches (ids, mask, targets) of pass ``number``; rows of like length go together."""
-    chance = random.Random(blend.seed + number)
+    chance = random.Random(blend.seed + number)  # noqa: S311 - repeatable, not secret
     chinese = [i for i in lessons.train if lessons.texts[i].lang is Lang.ZH]
     own = [i for i in lessons.train if lessons.texts[i].source.startswith("pools/")]
     english = len(lessons.train) - len(chinese)

@@ -12,13 +12,13 @@ import onnx
 
 from edge.bundle import MANIFEST, ROUTER_FILE, SCHEMA_VERSION, file_sha256
 from edge.normaliser import NORMALISER_VERSION, LangRule
-from export.base import Base
 from export.calibrate import Calibration
 from export.desk import Desk, DeskTopic
+from export.encoder import Encoder
 from export.guards import guard_data, topic_signals
 
 
-def manifest_of(desk: Desk, base: Base, calibration: Calibration) -> dict[str, Any]:
+def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str, Any]:
     """``frontdesk.json`` without the parts that depend on the written files."""
     guards = guard_data()
     rule = LangRule()
@@ -59,7 +59,7 @@ def manifest_of(desk: Desk, base: Base, calibration: Calibration) -> dict[str, A
 
 
 def write_bundle(
-    folder: Path, desk: Desk, base: Base, router: onnx.ModelProto, manifest: dict[str, Any]
+    folder: Path, desk: Desk, base: Encoder, router: onnx.ModelProto, manifest: dict[str, Any]
 ) -> None:
     """Write every file of a bundle into an existing folder, the manifest with their hashes last."""
     (folder / ROUTER_FILE).parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class Staging:
             shutil.rmtree(old)
 
 
-def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Base) -> dict[str, Any]:
+def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Encoder) -> dict[str, Any]:
     texts = [text for examples in topic.examples.values() for text in examples]
     return {
         "id": topic.id,
@@ -149,7 +149,7 @@ def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Base) -> dict[str,
     }
 
 
-def _exact(base: Base, text: str) -> str:
+def _exact(base: Encoder, text: str) -> str:
     return base.normaliser.exact(base.normaliser.reading(text))
 
 

@@ -86,7 +86,7 @@ def ridge(x: Tensor, y: Tensor, strength: float = _RIDGE) -> tuple[Tensor, Tenso
 
 
 def centred_cosine(z: Tensor, t: Tensor, mean: Tensor) -> Tensor:
-    """The cosine of each row of ``z`` and ``t`` [n, width] as seen from ``mean``: the raw space is a narrow cone."""
+    """The cosine of each row of ``z`` and ``t`` [n, width] as seen from ``mean``: the raw space is a cone."""
     return nn.functional.cosine_similarity(z - mean, t - mean, dim=1)
 
 

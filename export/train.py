@@ -11,12 +11,12 @@ from edge.bundle import ROUTER_FILE, Bundle, load_bundle
 from edge.pipeline import Pipeline
 from edge.router import Router, load_router
 from edge.stages import Runtime
-from export.base import Base
+from export.bundle_card import bundle_card
 from export.calibrate import OPEN, Calibration, answers_to_prove, calibrate, score
-from export.card import bundle_card
 from export.compose import compose_router
 from export.desk import Desk, load_desk
-from export.evaluate import Evaluation, evaluate
+from export.encoder import Encoder
+from export.evaluation import Evaluation, evaluate
 from export.heads import Heads, TrainingSet, fit_heads
 from export.pack import Staging, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools
@@ -27,10 +27,12 @@ _TOO_NEAR = 0.8
 
 def train(desk_folder: Path, base_folder: Path, out: Path, seed: int = 0) -> tuple[Bundle, Evaluation]:
     """Build the bundle of a desk folder at ``out``, whole or not at all. Raises DeskError, BundleError."""
-    return train_desk(load_desk(desk_folder), Base(base_folder), load_pools(), out, seed)
+    return train_desk(load_desk(desk_folder), Encoder(base_folder), load_pools(), out, seed)
 
 
-def train_desk(desk: Desk, base: Base, pools: Pools, out: Path, seed: int = 0) -> tuple[Bundle, Evaluation]:
+def train_desk(
+    desk: Desk, base: Encoder, pools: Pools, out: Path, seed: int = 0
+) -> tuple[Bundle, Evaluation]:
     """The same for loaded things."""
     heads = _fit(desk, base, pools, seed)
     router = compose_router(base.folder / ROUTER_FILE, heads, int(base.config["num_hidden_layers"]))
@@ -52,7 +54,7 @@ def train_desk(desk: Desk, base: Base, pools: Pools, out: Path, seed: int = 0) -
     return load_bundle(out), evaluation
 
 
-def _fit(desk: Desk, base: Base, pools: Pools, seed: int) -> Heads:
+def _fit(desk: Desk, base: Encoder, pools: Pools, seed: int) -> Heads:
     examples = [
         (text, place)
         for place, topic in enumerate(desk.topics)
@@ -77,7 +79,7 @@ def _pipeline(folder: Path) -> Pipeline:
     return Pipeline(Runtime(bundle, Router(bundle)))
 
 
-def _self_test(desk: Desk, base: Base, folder: Path) -> list[dict[str, Any]]:
+def _self_test(desk: Desk, base: Encoder, folder: Path) -> list[dict[str, Any]]:
     """The three examples that the router is surest of, each of another topic, with their readings."""
     router = Router(load_bundle(folder))
     sure: dict[str, tuple[float, str]] = {}

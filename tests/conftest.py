@@ -13,7 +13,9 @@ import pytest
 from servers import PATIENCE, ScriptedUpstream, Served, open_client, serve, wait_until
 
 from edge.app import create_app
-from edge.config import Settings, Upstream
+from edge.config import Answering, Settings, Upstream
+from edge.host import Host, open_pipeline
+from edge.pipeline import Pipeline
 from edge.telemetry import Served as Event
 from edge.transport import upstream_transport
 
@@ -129,3 +131,36 @@ def relay(shared_relay: Relay, upstream: ScriptedUpstream) -> Iterator[Relay]:
 def client(relay: Relay) -> Iterator[httpx2.Client]:
     with open_client(relay.url) as client:
         yield client
+
+
+ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "models/demo"
+
+
+@pytest.fixture(scope="session")
+def demo() -> Pipeline:
+    """The committed demo bundle, loaded once."""
+    return open_pipeline(DEMO)
+
+
+Desk = Callable[..., AbstractContextManager[Relay]]
+
+
+@pytest.fixture(scope="session")
+def desk(demo: Pipeline) -> Desk:
+    """Starts Frontdesk with the demo bundle: ``with desk(upstream_url, answering=…) as relay``."""
+
+    @contextmanager
+    def started(base_url: str = "", answering: Answering = Answering(), **settings: Any) -> Iterator[Relay]:
+        configured = replace(
+            Settings(), bundle=DEMO, upstream=Upstream(base_url=base_url), log="off", **settings
+        )
+        events: queue.Queue[Event] = queue.Queue()
+        transport = upstream_transport(configured.upstream)
+        host = Host(Pipeline(demo.runtime, answering))
+        with serve(create_app(configured, transport, [events.put], host)) as served:
+            relay = Relay(served, transport, events)
+            yield relay
+            relay.wait_idle()
+
+    return started

@@ -263,7 +263,7 @@ class ScriptedUpstream:
 async def _read_body(received: Received, reader: asyncio.StreamReader) -> None:
     headers = dict(received.fields)
     if headers.get("transfer-encoding") == "chunked":
-        while size := int(await reader.readline(), 16):
+        while size := int(await reader.readuntil(b"\n"), 16):
             received.body += await reader.readexactly(size)
             await reader.readexactly(2)
         await reader.readexactly(2)

@@ -8,8 +8,10 @@ from edge.stages.route import answer_for
 def exact(case: Case, runtime: Runtime) -> Case | Decision:
     """Answer a text that equals an example of an answer topic, unless something objects."""
     query, bundle = case.query, runtime.bundle
-    topic_id = None if case.objections else bundle.exact.get(bundle.normaliser.exact(query.normal))
-    if topic_id is None or query.lang is None:
+    if case.objections or query.clipped or query.lang is None:
+        return case
+    topic_id = bundle.exact.get(bundle.normaliser.exact(query.normal))
+    if topic_id is None:
         return case
     last = query.last_assistant()
     if last is not None and bundle.answer_topic(last) == topic_id:

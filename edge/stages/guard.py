@@ -12,10 +12,10 @@ def guard(case: Case, runtime: Runtime) -> Case:
     query, bundle = case.query, runtime.bundle
     if query.lang is None or query.lang not in bundle.languages:
         case = case.because(Reason.UNSUPPORTED_LANGUAGE, query.lang or "")
-    case = case.add(*bundle.guards.wordings(query.normal, in_dialogue=bool(query.history)))
     reading = case.reading
     if reading is None:
         return case
+    case = case.add(*bundle.guards.wordings(query.normal, in_dialogue=bool(query.history)))
     case = case.add(*_by_probability(case, reading, runtime))
     last = query.last_assistant()
     if last is not None and bundle.answer_topic(last) == reading.topic:

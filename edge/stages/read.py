@@ -10,7 +10,7 @@ from edge.stages import Case, Runtime
 def read(case: Case, runtime: Runtime) -> Case:
     """Add the reading; object where the text is too long or the router fails."""
     try:
-        reading = runtime.router.read(case.query.normal)
+        reading = None if case.query.clipped else runtime.router.read(case.query.normal)
     except RouterError as exc:
         return case.because(Reason.NOT_READY, str(exc))
     if reading is None:

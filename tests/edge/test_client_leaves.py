@@ -1,8 +1,10 @@
 """When the client goes, the upstream must stop working: before the first byte, mid-stream, mid-wait."""
 
+import asyncio
 import socket
-import threading
+import time
 
+import httpx2
 import pytest
 from servers import (
     DONE,
@@ -80,8 +82,7 @@ def test_a_steady_stream_is_closed_too(relay, upstream):
 def test_a_client_that_reads_nothing_and_leaves(relay, upstream):
     """Back pressure holds the upstream; leaving frees it."""
     large = chunk(b"data: " + b"x" * 65_000 + b"\n\n")
-    sending = threading.Event()
-    upstream.script = [SSE_HEAD, *([large] * 400), sending]
+    upstream.script = [SSE_HEAD, *([large] * 400), Do.STALL]
     client = RawClient(relay.port)
     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.send(post(STREAMED))
@@ -97,10 +98,9 @@ def test_a_client_that_reads_slowly_gets_everything(relay, upstream):
     large = b"data: " + b"x" * 65_000 + b"\n\n"
     upstream.script = [SSE_HEAD, *([chunk(large)] * 100), chunk(DONE), LAST_CHUNK]
     with RawClient(relay.port) as client:
-        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.send(post(STREAMED))
         assert upstream.wait_for()
-        threading.Event().wait(0.2)
+        time.sleep(0.2)
         assert client.response()[2] == large * 100 + DONE
     assert relay.event().outcome == "ok"
 
@@ -179,9 +179,9 @@ def test_leaving_while_the_connection_is_being_made(start):
                 sock.setblocking(False)
                 sock.connect_ex(deaf.getsockname())
             with start(f"http://127.0.0.1:{deaf.getsockname()[1]}/v1", connect_timeout=30) as relay:
-                for body, path in ((WHOLE, CHAT), (WHOLE, "/v1/files"), (b"", "/v1/files")):
+                for request in (post(WHOLE), b"GET /v1/files HTTP/1.1\r\nhost: a\r\n\r\n"):
                     client = RawClient(relay.port)
-                    client.send(post(body, path))
+                    client.send(request)
                     wait_until(lambda: relay.busy(), "the request")
                     client.leave()
                     event = relay.event()
@@ -190,3 +190,27 @@ def test_leaving_while_the_connection_is_being_made(start):
         finally:
             for sock in waiting:
                 sock.close()
+
+
+def test_an_upstream_that_is_slow_to_close_is_no_client_that_left(start, upstream):
+    """The server calls the client gone once the answer is whole; by then the upstream must be closed."""
+
+    class Slow(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request):
+            response = await super().handle_async_request(request)
+            close = response.stream.aclose
+
+            async def close_slowly():
+                await asyncio.sleep(0.05)
+                await close()
+
+            response.stream.aclose = close_slowly
+            return response
+
+    with start(upstream.url, transport=Slow(verify=False)) as relay, open_client(relay.url) as client:
+        for script in (json_answer(b"[1]"), [SSE_HEAD, chunk(DONE), LAST_CHUNK]):
+            upstream.script = script
+            assert client.post(CHAT, content=WHOLE).status_code == 200
+            event = relay.event()
+            assert (event.status, event.outcome) == (200, "ok")
+            relay.wait_idle()

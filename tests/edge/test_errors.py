@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edge import errors
@@ -42,7 +42,8 @@ def test_param_and_a_finer_code() -> None:
     assert BadRequest("Other.").error_code == "invalid_request"
 
 
-@given(st.text())
+@given(st.text(st.characters()))
+@example("\ud800")
 def test_any_message_makes_valid_json(message: str) -> None:
     inner = json.loads(error_json(NotReady(message)).decode("utf-8"))["error"]
     assert inner["message"] == json.loads(json.dumps(message))

@@ -156,6 +156,13 @@ def test_refuse_after_a_decision_keeps_its_reason_for_client_and_sinks() -> None
     assert events[0].decision == Decision(Path.ERROR, Reason.LOW_MARGIN, topic="hours")
 
 
+def test_a_refusal_is_no_answer() -> None:
+    made = exchange()
+    made.decision = FAQ
+    sent(made.refuse, UpstreamUnreachable("Down."))
+    assert made.decision.answer is None
+
+
 def test_served_tells_every_sink() -> None:
     made = exchange(x_request_id="r1")
     made.spans.mark("admit")

@@ -143,9 +143,12 @@ def test_a_name_that_does_not_resolve_is_a_502(start):
 
 
 def test_tls_to_a_plain_server_is_a_502(start):
-    with once(head("400 Bad Request")) as port, start(f"https://127.0.0.1:{port}/v1") as relay:
-        with open_client(relay.url) as client:
-            assert_error(client.post(CHAT, content=HELLO), 502, "upstream_unavailable", "not_ready")
+    with (
+        once(head("400 Bad Request")) as port,
+        start(f"https://127.0.0.1:{port}/v1") as relay,
+        open_client(relay.url) as client,
+    ):
+        assert_error(client.post(CHAT, content=HELLO), 502, "upstream_unavailable", "not_ready")
 
 
 @PATHS
@@ -211,10 +214,13 @@ def test_a_refusal_before_the_upload_has_ended_arrives(start):
     """The upstream answers, and closes, while the client is still sending."""
     refusal = b'{"error":{"message":"too large"}}'
     fields = ["content-type: application/json", f"content-length: {len(refusal)}", "connection: close"]
-    with once(head("413 Payload Too Large", *fields) + refusal) as port:
-        with start(f"http://127.0.0.1:{port}/v1") as relay, open_client(relay.url) as client:
-            answer = client.post("/v1/files", content=b"x" * 3_000_000)
-            assert (answer.status_code, answer.content) == (413, refusal)
+    with (
+        once(head("413 Payload Too Large", *fields) + refusal) as port,
+        start(f"http://127.0.0.1:{port}/v1") as relay,
+        open_client(relay.url) as client,
+    ):
+        answer = client.post("/v1/files", content=b"x" * 3_000_000)
+        assert (answer.status_code, answer.content) == (413, refusal)
 
 
 # --- mid-stream --------------------------------------------------------------------------------
@@ -281,6 +287,21 @@ def test_a_slow_stream_is_not_a_stalled_one(hasty, upstream):
     answer = hasty.post(CHAT, content=HELLO)
     assert answer.content == ONE * 8 + DONE
     assert hasty.relay.event().outcome == "ok"
+
+
+def test_the_two_limits_are_each_for_their_own(start, upstream):
+    """Until the first byte one, from then on the other."""
+    times = {"first_byte_timeout": PATIENCE, "idle_timeout": 0.3}
+    with start(upstream.url, **times) as relay, open_client(relay.url) as client:
+        upstream.script = [0.6, SSE_HEAD, chunk(ONE), Do.STALL]
+        began = time.monotonic()
+        answer = client.post(CHAT, content=HELLO)
+        assert time.monotonic() - began < 5
+        assert error_events("upstream_timeout").fullmatch(answer.content[len(ONE) :])
+    times = {"first_byte_timeout": 0.3, "idle_timeout": PATIENCE}
+    with start(upstream.url, **times) as relay, open_client(relay.url) as client:
+        upstream.script = [SSE_HEAD, 0.6, chunk(ONE), 0.6, chunk(DONE), LAST_CHUNK]
+        assert client.post(CHAT, content=HELLO).content == ONE + DONE
 
 
 @pytest.mark.parametrize("end", [[Do.RESET], [Do.CLOSE], [Do.STALL], [b"nonsense"]])

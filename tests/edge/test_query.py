@@ -23,7 +23,7 @@ def query(*messages: dict[str, Any], **options: object) -> Query:
 
 def test_a_plain_turn() -> None:
     read = Query.of_body({"messages": [user("開門？ Now")], "model": "m"}, NORMALISER, "alice")
-    assert (read.text, read.normal, read.lang) == ("開門？ Now", "開门? now", Lang.ZH)
+    assert (read.clipped, read.normal, read.lang) == (False, "開门? now", Lang.ZH)
     assert (read.model, read.identity, read.stream, read.last_is_user) == ("m", "alice", False, True)
     assert (read.history, read.system, read.options) == ((), None, frozenset())
     assert (read.client_tools, read.attachment) == (False, False)
@@ -176,8 +176,8 @@ def test_only_a_user_can_ask(role: object) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters()), inner, max_size=3),
     max_leaves=10,
 )
 FIELDS = st.sampled_from(["role", "content", "tool_calls", "stream_options", "max_tokens", "model"])
@@ -187,4 +187,10 @@ FIELDS = st.sampled_from(["role", "content", "tool_calls", "stream_options", "ma
 def test_any_list_of_objects_can_be_read(messages: list[Any], options: dict[str, Any]) -> None:
     read = Query.of_body({**options, "messages": messages}, NORMALISER)
     assert len(read.history) < len(messages)
-    assert isinstance(read.text, str)
+    assert isinstance(read.normal, str)
+
+
+@pytest.mark.parametrize(("size", "clipped"), [(2048, False), (2049, True), (1_000_000, True)])
+def test_a_long_text_is_clipped_before_anything_reads_it(size: int, clipped: bool) -> None:
+    read = query(user("門" * size))
+    assert (read.clipped, len(read.normal)) == (clipped, 2048)

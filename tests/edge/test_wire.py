@@ -62,9 +62,14 @@ def test_any_text_joins_back(text: str) -> None:
 
 
 def test_pieces_end_after_words() -> None:
-    pieces = content(chunks("word " * 100))
-    assert len(pieces) > 5
-    assert all(piece.endswith(" ") for piece in pieces[1:])
+    for text in ("word " * 100, "一二三四五六七，" * 30, "seven,t," * 30):
+        _, *pieces = content(chunks(text))
+        assert len(pieces) > 3
+        assert {piece[-1] for piece in pieces} == {text[-1]}
+
+
+def test_blank_lines_stay_together() -> None:
+    assert content(chunks("a\n\n\nb"))[1:] == ["a", "\n\n\n", "b"]
 
 
 def test_stream_has_the_shape_of_openai() -> None:
@@ -113,7 +118,7 @@ def test_with_model_appends_a_missing_model() -> None:
     assert with_model({"a": 1}, "b") == b'{"a":1,"model":"b"}'
 
 
-@given(st.text())
+@given(st.text(st.characters()))
 def test_json_bytes_are_utf8_and_read_back(text: str) -> None:
     assert json.loads(json_bytes({"a": text}).decode("utf-8")) == json.loads(json.dumps({"a": text}))
 

@@ -1,0 +1,67 @@
+"""The model card of a bundle."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from export.desk import Desk
+
+
+def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
+    """README.md of a bundle, from its evaluation."""
+    routes = {route: sum(t.route == route for t in desk.topics) for route in ("answer", "tool", "agent")}
+    examples = sum(len(texts) for topic in desk.topics for texts in topic.examples.values())
+    rows = "\n".join(
+        f"| {s['lang']} | {s['kind']} | {s['questions']} | {s['answered']} | {s['wrong']} |"
+        for s in report["test"]["strata"]
+    )
+    thresholds = "\n".join(
+        f"| {lang} | {t['confidence']:.4f} | {t['bound']:.2%} | {'yes' if t['proven'] else 'no'} |"
+        for lang, t in report["thresholds"].items()
+    )
+    risk = report["risk"]
+    languages = ", ".join(map(str, desk.languages))
+    return f"""---
+license: apache-2.0
+language: [{languages}]
+library_name: onnx
+pipeline_tag: text-classification
+tags: [onnx, text-classification, distillation, frontdesk]
+---
+# {desk.name}: a Frontdesk bundle
+
+Built by `frontdesk train` from the desk `{desk.name}` and the base student. It reads a question in
+{languages}, says which of {len(desk.topics)} topics it is ({routes["answer"]} answered here, {routes["tool"]}
+for tools, {routes["agent"]} for the agent), and how surely.
+
+## Training
+{examples} examples of the desk, and Frontdesk's own pools of out-of-scope questions and follow-ups, on the
+frozen embeddings of the base student: multinomial and binary logistic regression, a temperature of
+{report["temperature"]} and Platt scaling fitted by cross-fitting
+({report["cross_fit_topic_accuracy"]:.1%} topic accuracy on examples that the heads had not seen).
+The base's own card says what it was distilled from.
+
+## Thresholds
+Stated risk: at most {risk["max_wrong"]:.1%} wrong among local answers, at {risk["confidence"]:.0%}
+confidence; proving it takes {report["answers_to_prove_per_language"]} held-out answers without an error in each language.
+The bound is Clopper and Pearson's on `eval/calibrate.jsonl`, at the threshold with the smallest bound. That
+threshold was chosen on the same questions, so the bound is a guide until a language is proven.
+
+| language | confidence from | upper bound of wrong answers | proven |
+|---|---|---|---|
+{thresholds}
+
+## Held-out test questions (`eval/test.jsonl`, used for nothing else)
+| language | kind | questions | answered here | of these wrong |
+|---|---|---|---|---|
+{rows}
+
+Topic accuracy in scope: {report["test"]["topic_accuracy"]:.1%}. `evaluation.json` lists every wrong answer.
+
+## Use
+`frontdesk serve --bundle THIS_FOLDER`. The graph also loads in onnxruntime and transformers.js on its own;
+guards, thresholds and answers are in `frontdesk.json` and `answers.jsonl`.
+
+## Limits
+The figures hold for questions like the held-out ones, which the desk's authors wrote: measure on your own
+traffic with `answering: observe` first.
+"""

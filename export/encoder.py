@@ -1,0 +1,73 @@
+"""The base student: texts in, embeddings out, through onnxruntime alone."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+from tokenizers import Tokenizer
+
+from edge.bundle import ROUTER_FILE
+from edge.errors import BundleError
+from edge.normaliser import NORMALISER_VERSION, Normaliser
+from export.progress import Progress
+
+
+class Encoder:
+    """``models/base``: a sentence encoder with its tokenizer and normaliser."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in (ROUTER_FILE, "tokenizer.json", "normaliser.json", "config.json"):
+            if not (folder / name).is_file():
+                raise BundleError(f"{folder} is no base student: it lacks {name}.")
+        table = json.loads((folder / "normaliser.json").read_text("utf-8"))
+        if table["version"] != NORMALISER_VERSION:
+            raise BundleError(
+                f"{folder} was made for normaliser version {table['version']}, this Frontdesk has "
+                f"{NORMALISER_VERSION}; distil the base again."
+            )
+        self.normaliser = Normaliser(table["traditional"], table["simplified"])
+        self.config = json.loads((folder / "config.json").read_text("utf-8"))
+        self.max_tokens = int(self.config["max_tokens"])
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self.max_tokens)
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        self._session = ort.InferenceSession(
+            str(folder / ROUTER_FILE), options, providers=["CPUExecutionProvider"]
+        )
+
+    def token_count(self, text: str) -> int:
+        """Router tokens of a text, without the special ones and without a limit."""
+        return len(self._tokenizer.encode(self.normaliser.reading(text), add_special_tokens=False).ids)
+
+    def embed(self, texts: Sequence[str], what: str = "Embedding", batch: int = 32) -> np.ndarray:
+        """Embeddings float32 ``[len(texts), dim]``, L2-normalised."""
+        encoded = [self._tokenizer.encode(self.normaliser.reading(text)).ids for text in texts]
+        order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
+        out: np.ndarray | None = None
+        progress = Progress(what, len(texts))
+        for start in range(0, len(order), batch):
+            chosen = order[start : start + batch]
+            rows = self._run([encoded[i] for i in chosen])
+            if out is None:
+                out = np.empty((len(texts), rows.shape[1]), np.float32)
+            out[chosen] = rows
+            progress.add(len(chosen))
+        progress.end()
+        if out is None:
+            raise ValueError("There is nothing to embed.")
+        return out
+
+    def _run(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
+        width = max(map(len, ids))
+        input_ids = np.zeros((len(ids), width), np.int64)
+        mask = np.zeros_like(input_ids)
+        for row, values in enumerate(ids):
+            input_ids[row, : len(values)] = values
+            mask[row, : len(values)] = 1
+        feed = {"input_ids": input_ids, "attention_mask": mask}
+        return np.asarray(self._session.run(["sentence_embedding"], feed)[0])

@@ -1,0 +1,100 @@
+"""The command line as people call it: results on stdout, the rest on stderr, an honest exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import DEMO, ROOT
+
+from edge.cli import main
+
+
+def run(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "edge.cli", *args]
+    return subprocess.run(command, cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=60)
+
+
+def test_ask_prints_the_decision_and_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "公司几点上班？", "--bundle", str(DEMO)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("faq  exact  staff.working_hours at 1.000")
+    assert "9:30" in out
+
+
+def test_ask_says_why_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "translate: what time do we start", "--bundle", str(DEMO)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("agent  out_of_scope")
+    assert "embedded_task: translate" in out
+
+
+def test_ask_json_is_one_row_of_classify(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "--json", "订单 1024 到哪了", "--bundle", str(DEMO)]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["path"], row["reason"], row["topic"]) == ("agent", "topic_forwards", "shop.order_status")
+
+
+def test_ask_reads_standard_input() -> None:
+    done = run("ask", "-", "--json", stdin="公司几点上班？\n")
+    assert json.loads(done.stdout)["reason"] == "exact"
+    assert done.stderr == ""
+
+
+def test_a_missing_bundle_is_one_sentence_and_status_1() -> None:
+    done = run("ask", "hi", "--bundle", "nowhere")
+    assert done.returncode == 1
+    assert done.stderr.startswith("frontdesk: There is no bundle at nowhere; build one with")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "part"),
+    [
+        (["serve", "--port", "x"], "--port"),
+        (["serve", "--answering", "2"], "expected off, observe, on or a share between 0 and 1"),
+        (["serve", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["dev", "--agent", "nowhere.py"], "There is no agent at nowhere.py"),
+        (["nonsense"], "invalid choice"),
+    ],
+)
+def test_misuse_is_status_2_and_says_what_is_accepted(args: list[str], part: str) -> None:
+    done = run(*args)
+    assert done.returncode == 2
+    assert part in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_check_prints_counts_and_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(ROOT / "examples/desk")]) == 0
+    assert "37 topics (22 answer, 7 tool, 8 agent)" in capsys.readouterr().out
+
+
+def test_check_fails_on_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path)]) == 1
+    assert "desk.yaml" in capsys.readouterr().err
+    assert main(["check", "--json", str(tmp_path)]) == 1
+    assert "desk.yaml" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_eval_prints_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    questions = tmp_path / "q.jsonl"
+    questions.write_text('{"text": "公司几点上班？", "topic": "staff.working_hours", "lang": "zh"}\n', "utf-8")
+    assert main(["eval", str(DEMO), "--questions", str(questions)]) == 0
+    assert "zh   in_scope" in capsys.readouterr().out
+    assert main(["eval", str(DEMO), "--questions", str(questions), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["strata"][0]["answered"] == 1
+    assert main(["eval", str(DEMO), "--questions", str(tmp_path / "none.jsonl")]) == 1
+
+
+def test_the_output_may_be_cut_short() -> None:
+    command = f"{sys.executable} -m edge.cli ask 公司几点上班？ | head -c 1"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout.startswith("frontdesk 0.")
+    out = run("--help").stdout
+    assert all(name in out for name in ("serve", "dev", "ask", "check", "train", "eval"))
