@@ -214,7 +214,7 @@ class Endpoints:
     ) -> None:
         def head() -> RawHeaders:
             exchange.spans.mark("upstream")
-            return exchange.headers()
+            return exchange.head()
 
         await self.forwarder.relay(request, receive, send, head, relayed)
 
@@ -234,10 +234,9 @@ class Endpoints:
 
 def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
     """What the agent is told of a decision."""
-    reading = decision.reading
-    topic = None
-    if reading is not None and host.pipeline is not None:
-        topic = host.pipeline.runtime.bundle.by_id[reading.topic]
+    reading, topic = decision.reading, None
+    if decision.topic is not None and host.pipeline is not None:
+        topic = host.pipeline.runtime.bundle.by_id[decision.topic]
     multi = any(hit.reason is Reason.MULTI_REQUEST for hit in decision.guards)
     return Hints(
         topic=decision.topic,

@@ -22,13 +22,17 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 class Exchange:
     """What belongs to one request from its arrival to its last byte."""
 
-    __slots__ = ("budget", "bundle", "debug", "decision", "request_id", "scope", "spans", "traceparent")
+    __slots__ = (
+        "budget", "bundle", "debug", "decision", "first_byte_ms", "request_id", "scope", "spans",
+        "traceparent",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, default_budget_ms: int) -> None:
         self.scope = scope
         self.spans = Spans()
         self.decision: Decision | None = None
         self.bundle = ""
+        self.first_byte_ms: float | None = None
         given = self.header(b"x-request-id")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
         trace = self.header(b"traceparent")
@@ -51,8 +55,12 @@ class Exchange:
                 return str(value.decode("latin-1"))
         return ""
 
-    def headers(self) -> RawHeaders:
-        """Schema, path, reason, request id and timing; the evidence too where it was asked for."""
+    def head(self) -> RawHeaders:
+        """Schema, path, reason, request id and timing; the evidence too where it was asked for.
+
+        To be called when the first byte goes out, because that is what the timing tells.
+        """
+        self.first_byte_ms = self.spans.total_ms()
         headers = [
             (b"x-frontdesk-schema", WIRE_SCHEMA),
             (b"x-request-id", self.request_id.encode()),
@@ -89,7 +97,7 @@ class Exchange:
         headers = [
             (b"content-type", content_type),
             (b"content-length", str(len(body)).encode()),
-            *self.headers(),
+            *self.head(),
             *(extra or ()),
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -118,7 +126,6 @@ class Exchange:
         outcome: str,
         stream: bool = False,
         relayed: Relayed | None = None,
-        first_byte_ms: float | None = None,
     ) -> None:
         """Tell the sinks that the request is over."""
         event = Served(
@@ -129,7 +136,7 @@ class Exchange:
             stream=stream,
             decision=self.decision,
             spans=tuple(self.spans.spent),
-            first_byte_ms=first_byte_ms,
+            first_byte_ms=self.first_byte_ms,
             total_ms=self.spans.total_ms(),
             upstream_status=relayed.status or None if relayed else None,
             completion_tokens=relayed.completion_tokens if relayed else None,

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from export.lessons import Blend, Lessons, one_pass, prepare
-from export.student import Student, centred_cosine, choose_layers, encode, run
+from export.student import Student, centred_cosine, choose_layers, encode, run, start_student
 from export.teacher import Teacher, say
 
 CHECKPOINTS = Path(".checkpoints/base")
 STUDENT = "student.pt"
+LAYERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,45 @@ def judge(student: Student, lessons: Lessons, rows: Sequence[list[int]]) -> dict
     return {lang: round(float(cosine[langs == lang].mean()), 4) for lang in ("zh", "en")}
 
 
+class Threads:
+    """Uses one thread or all, whichever is faster now.
+
+    On a machine that others use, a layer waits for the slower of two threads at every step, and one thread
+    alone can be three times as fast. Both are tried for some batches now and then.
+    """
+
+    def __init__(self, most: int, trial: int = 10, stay: int = 400) -> None:
+        self.counts = (1, most) if most > 1 else (1,)
+        self.trial, self.stay = trial, stay
+        self.start_trial()
+
+    def start_trial(self) -> None:
+        """Forgets the old rates and begins with one thread."""
+        self.tokens, self.seconds = [0] * len(self.counts), [0.0] * len(self.counts)
+        self.batches = 0
+        torch.set_num_threads(self.counts[0])
+
+    def note(self, tokens: int, seconds: float) -> None:
+        """Counts a batch, and changes the number of threads where a trial begins or ends."""
+        tried, trials = self.batches // self.trial, len(self.counts)
+        self.batches += 1
+        if tried < trials:
+            self.tokens[tried] += tokens
+            self.seconds[tried] += seconds
+        if self.batches == trials * self.trial:
+            rates = [t / s for t, s in zip(self.tokens, self.seconds, strict=True)]
+            torch.set_num_threads(self.counts[rates.index(max(rates))])
+        elif self.batches == self.stay:
+            self.start_trial()
+        elif self.batches < trials * self.trial:
+            torch.set_num_threads(self.counts[self.batches // self.trial])
+
+
 class Training:
     """A student with its optimizers and how far it is; what it needs to go on is in one file."""
 
-    def __init__(self, student: Student, lessons: Lessons, plan: Plan, path: Path) -> None:
+    def __init__(self, student: Student, lessons: Lessons, plan: Plan, path: Path, threads: int = 1) -> None:
+        self.threads = Threads(threads)
         self.student, self.lessons, self.plan, self.path = student, lessons, plan, path
         self.progress = Progress()
         table = list(student.bert.words.parameters())
@@ -132,6 +168,7 @@ class Training:
                 if at.seconds >= budget:
                     break
                 loss = self.step(ids, mask, target)
+                self.threads.note(ids.numel(), time.monotonic() - now)
                 at.loss = 0.99 * at.loss + 0.01 * loss if at.loss else loss
                 at.texts += len(ids)
                 if now - told > 30:
@@ -165,12 +202,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     teacher = Teacher.load()
     lessons = prepare(given.data, given.out, given.cache, teacher, state["rows"] if state else None)
     chance = random.Random(plan.blend.seed)  # noqa: S311 - repeatable, not secret
-    some = chance.sample(lessons.train, min(3_000, len(lessons.train)))
-    texts = [lessons.texts[i].text for i in some]
-    student, layers = choose_layers(teacher.file, lessons.vocabulary, texts, lessons.targets[some])
-    say(f"centred cosine before training, by layers: {layers}")
-    del teacher
-    training = Training(student, lessons, plan, path)
+    if state is not None:
+        student = start_student(teacher.file, lessons.vocabulary, range(LAYERS))  # only its shape matters
+    else:
+        some = chance.sample(lessons.train, min(3_000, len(lessons.train)))
+        texts = [lessons.texts[i].text for i in some]
+        student, reached = choose_layers(teacher.file, lessons.vocabulary, texts, lessons.targets[some])
+        say(f"centred cosine before training, by layers: {reached}")
+    training = Training(student, lessons, plan, path, given.threads)
     if state is not None:
         training.restore(state)
     training.run()

@@ -2,15 +2,15 @@
 
 import queue
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from servers import PATIENCE, ScriptedUpstream, Served, open_client, serve, wait_until
+from servers import DEMO, Desk, Relay, ScriptedUpstream, Start, open_client, serve
 
 from edge.app import create_app
 from edge.config import Answering, Settings, Upstream
@@ -32,44 +32,12 @@ def _clean_environment() -> Iterator[None]:
         yield
 
 
-class Relay:
-    """Frontdesk on a real server, without a bundle, in front of one upstream."""
-
-    def __init__(self, served: Served, transport: Any, events: "queue.Queue[Event]") -> None:
-        self.served = served
-        self.url = served.url
-        self.port = served.port
-        self._pool = getattr(transport, "_pool", None)
-        self._events = events
-
-    def event(self) -> Event:
-        """The next event that the sinks were told."""
-        return self._events.get(timeout=PATIENCE)
-
-    def forget(self) -> None:
-        """Drop the events so far."""
-        while not self._events.empty():
-            self._events.get()
-
-    def busy(self) -> list[str]:
-        """What is still going on in the server: tasks, and requests in the upstream pool."""
-        return [*self.served.tasks(), *map(repr, self._pool._requests if self._pool else ())]
-
-    def wait_idle(self) -> None:
-        """Everything that a request started must end once the request has."""
-        wait_until(lambda: not self.busy(), "an idle server", 5)
-        assert all(c.is_idle() for c in (self._pool.connections if self._pool else ())), self._pool
-
-
 @pytest.fixture
 def closed_port() -> int:
     """A port where nobody listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
-
-
-Start = Callable[..., AbstractContextManager[Relay]]
 
 
 @pytest.fixture(scope="session")
@@ -133,17 +101,10 @@ def client(relay: Relay) -> Iterator[httpx2.Client]:
         yield client
 
 
-ROOT = Path(__file__).parents[1]
-DEMO = ROOT / "models/demo"
-
-
 @pytest.fixture(scope="session")
 def demo() -> Pipeline:
     """The committed demo bundle, loaded once."""
     return open_pipeline(DEMO)
-
-
-Desk = Callable[..., AbstractContextManager[Relay]]
 
 
 @pytest.fixture(scope="session")

@@ -12,13 +12,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from queue import Queue
 from typing import Any, Self
 
 import httpx2
 import uvicorn
+
+from edge.telemetry import Served as Event
+
+ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "models/demo"
 
 PATIENCE = 10.0  # how long a test waits for what must happen; never how long it usually takes
 
@@ -449,3 +456,38 @@ def post(body: bytes, path: str = "/v1/chat/completions", *fields: str) -> bytes
     """A POST as bytes."""
     top = [f"POST {path} HTTP/1.1", "host: frontdesk", f"content-length: {len(body)}", *fields, "", ""]
     return "\r\n".join(top).encode() + body
+
+
+class Relay:
+    """Frontdesk on a real server, without a bundle, in front of one upstream."""
+
+    def __init__(self, served: Served, transport: Any, events: Queue[Event]) -> None:
+        self.served = served
+        self.url = served.url
+        self.port = served.port
+        self._pool = getattr(transport, "_pool", None)
+        self._events = events
+
+    def event(self) -> Event:
+        """The next event that the sinks were told."""
+        return self._events.get(timeout=PATIENCE)
+
+    def forget(self) -> None:
+        """Drop the events so far."""
+        while not self._events.empty():
+            self._events.get()
+
+    def busy(self) -> list[str]:
+        """What is still going on in the server: tasks, and requests in the upstream pool."""
+        return [*self.served.tasks(), *map(repr, self._pool._requests if self._pool else ())]
+
+    def wait_idle(self) -> None:
+        """Everything that a request started must end once the request has."""
+        wait_until(lambda: not self.busy(), "an idle server", 5)
+        assert all(c.is_idle() for c in (self._pool.connections if self._pool else ())), self._pool
+
+
+# ``with start(upstream_url, http="h11", first_byte_timeout=0.3, …) as relay``: without a bundle.
+Start = Callable[..., AbstractContextManager[Relay]]
+# ``with desk(upstream_url, answering=…) as relay``: with the demo bundle.
+Desk = Callable[..., AbstractContextManager[Relay]]

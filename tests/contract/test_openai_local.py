@@ -6,8 +6,7 @@ from typing import Any
 
 import openai
 import pytest
-from conftest import Desk, Relay
-from servers import ScriptedUpstream
+from servers import Desk, Relay, ScriptedUpstream
 
 QUESTION = "what time do we start?"
 ZH_QUESTION = "公司几点上班？"

@@ -2,8 +2,7 @@
 
 import httpx2
 import pytest
-from conftest import Desk
-from servers import ScriptedUpstream, completion, json_answer
+from servers import Desk, ScriptedUpstream, completion, json_answer
 
 from edge.config import Answering
 from edge.pipeline import Pipeline, place

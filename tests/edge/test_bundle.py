@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import DEMO
+from servers import DEMO
 
 from edge.bundle import load_bundle
 from edge.errors import BundleError

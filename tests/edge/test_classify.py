@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from conftest import Desk, Relay
+from servers import Desk, Relay
 
 KEYS = {
     "path", "reason", "topic", "confidence", "margin", "lang", "in_scope", "needs_context", "exit", "unproven",

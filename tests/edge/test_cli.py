@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import DEMO, ROOT
+from servers import DEMO, ROOT
 
 from edge.cli import main
 
@@ -80,7 +80,9 @@ def test_check_fails_on_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_eval_prints_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     questions = tmp_path / "q.jsonl"
-    questions.write_text('{"text": "公司几点上班？", "topic": "staff.working_hours", "lang": "zh"}\n', "utf-8")
+    questions.write_text(
+        '{"text": "公司几点上班？", "topic": "staff.working_hours", "lang": "zh"}\n', "utf-8"
+    )
     assert main(["eval", str(DEMO), "--questions", str(questions)]) == 0
     assert "zh   in_scope" in capsys.readouterr().out
     assert main(["eval", str(DEMO), "--questions", str(questions), "--json"]) == 0

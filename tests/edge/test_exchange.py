@@ -91,9 +91,9 @@ def test_header_takes_the_first_of_its_name() -> None:
 def test_headers_of_every_answer() -> None:
     made = exchange(x_request_id="r1")
     made.spans.mark("admit")
-    assert [name for name, _ in made.headers()] == [b"x-frontdesk-schema", b"x-request-id", b"server-timing"]
+    assert [name for name, _ in made.head()] == [b"x-frontdesk-schema", b"x-request-id", b"server-timing"]
     made.decision = FAQ
-    headers = dict(made.headers())
+    headers = dict(made.head())
     assert headers.pop(b"server-timing").startswith(b"admit;dur=")
     assert headers == {
         b"x-frontdesk-schema": b"1",
@@ -107,16 +107,16 @@ def test_the_evidence_only_where_it_was_asked_for() -> None:
     made = exchange(x_frontdesk_debug="1")
     made.decision, made.bundle = FAQ, "demo@1"
     evidence = [(b"topic", b"hours"), (b"confidence", b"0.9877"), (b"exit", b"2"), (b"bundle", b"demo@1")]
-    assert set(made.headers()) >= {(b"x-frontdesk-" + name, value) for name, value in evidence}
-    assert (b"x-frontdesk-unproven", b"1") in made.headers()
+    assert set(made.head()) >= {(b"x-frontdesk-" + name, value) for name, value in evidence}
+    assert (b"x-frontdesk-unproven", b"1") in made.head()
     assert exchange(x_frontdesk_debug="true").debug is False
 
 
 def test_what_would_have_been_is_evidence_too() -> None:
     made = exchange(x_frontdesk_debug="1")
     made.decision = Decision(Path.AGENT, Reason.OBSERVE, observed=FAQ)
-    assert (b"x-frontdesk-observed", b"faq;matched") in made.headers()
-    assert b"x-frontdesk-confidence" not in dict(made.headers())
+    assert (b"x-frontdesk-observed", b"faq;matched") in made.head()
+    assert b"x-frontdesk-confidence" not in dict(made.head())
 
 
 def test_respond() -> None:
@@ -168,13 +168,17 @@ def test_served_tells_every_sink() -> None:
     made.spans.mark("admit")
     one, two = [], []
     relayed = Relayed(status=200, completion_tokens=9)
-    made.served([one.append, two.append], 200, "ok", stream=True, relayed=relayed, first_byte_ms=1.5)
+    made.served([one.append, two.append], 200, "ok", stream=True, relayed=relayed)
     assert one == two
     event: Served = one[0]
     assert (event.request_id, event.route, event.status, event.outcome, event.stream) == (
         "r1", "/v1/x", 200, "ok", True
     )  # fmt: skip
-    assert (event.upstream_status, event.completion_tokens, event.first_byte_ms) == (200, 9, 1.5)
+    assert (event.upstream_status, event.completion_tokens, event.first_byte_ms) == (
+        200,
+        9,
+        made.first_byte_ms,
+    )
     assert [name for name, _ in event.spans] == ["admit"]
     assert event.total_ms >= event.spans[0][1] >= 0
 

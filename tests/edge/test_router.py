@@ -3,9 +3,9 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
-from conftest import DEMO
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from servers import DEMO
 
 from edge.pipeline import Pipeline
 
