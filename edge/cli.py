@@ -159,7 +159,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _train(args: argparse.Namespace) -> int:
     _need_export("train")
-    from export.evaluation import table
+    from export.evaluate import table
     from export.train import train
 
     bundle, evaluation = train(args.desk, args.base, args.out, args.seed)
@@ -178,7 +178,7 @@ def _eval(args: argparse.Namespace) -> int:
     from edge.errors import DeskError
     from edge.host import open_pipeline
     from export.desk import load_questions
-    from export.evaluation import evaluate, table
+    from export.evaluate import evaluate, table
 
     pipeline = open_pipeline(args.bundle)
     problems: list[str] = []

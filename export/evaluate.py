@@ -1,143 +1,126 @@
-"""Measures an encoder as it is shipped: frozen features, and how long a text takes."""
+"""What a bundle does with held-out questions: answered, wrong, forwarded and why, and how fast."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime as ort
-from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from tokenizers import Tokenizer
 
-from edge.normaliser import Normaliser
-from export.corpus import Row, read_rows
-from export.graph import ATTENTION_MASK, INPUT_IDS, OUTPUT
-
-Floats = NDArray[np.float32]
-Embed = Callable[[Sequence[str]], Floats]
-
-# Strength and patience of the logistic regression with which the published peers were measured too.
-_C, _ITERATIONS = 30.0, 200
-_KEEP = 0.95  # share of in-scope texts that a threshold must let through
+from edge.decision import Decision
+from edge.pipeline import Pipeline
+from export.desk import OUT_OF_SCOPE, Question
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxEncoder:
-    """An ONNX encoder with its tokenizer; embeds texts in reading form in small batches of like length."""
+class Stratum:
+    """One row of the table. ``answerable``: questions whose topic has a curated answer."""
 
-    session: ort.InferenceSession
-    tokenizer: Tokenizer
-
-    @classmethod
-    def load(cls, model: onnx.ModelProto, tokenizer: Path, tokens: int, threads: int = 1) -> "OnnxEncoder":
-        """An encoder that runs ``model`` on ``threads`` threads."""
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        found = Tokenizer.from_file(str(tokenizer))
-        found.enable_truncation(tokens)
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return cls(session, found)
-
-    def run(self, rows: Sequence[Sequence[int]]) -> Floats:
-        """Token rows, in one batch → float32 [rows, width]."""
-        longest = max(map(len, rows))
-        ids = np.zeros((len(rows), longest), np.int64)
-        mask = np.zeros_like(ids)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = row
-            mask[i, : len(row)] = 1
-        (out,) = self.session.run([OUTPUT], {INPUT_IDS: ids, ATTENTION_MASK: mask})
-        return np.asarray(out, np.float32)
-
-    def embed(self, texts: Sequence[str], batch: int = 32) -> Floats:
-        """Texts → float32 [texts, width]."""
-        rows = [e.ids for e in self.tokenizer.encode_batch(list(texts))]
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-        parts = [order[i : i + batch] for i in range(0, len(order), batch)]
-        out = np.concatenate([self.run([rows[i] for i in part]) for part in parts])
-        back = np.empty_like(out)
-        back[order] = out
-        return back
-
-    def milliseconds(self, tokens: int = 16, calls: int = 400) -> float:
-        """The median time of one text of ``tokens`` tokens, the tokenizer not counted."""
-        row = [[0, *range(100, 98 + tokens), 2]]
-        took: list[float] = []
-        for _ in range(calls):
-            started = time.perf_counter()
-            self.run(row)
-            took.append((time.perf_counter() - started) * 1_000)
-        return round(float(np.median(took[calls // 10 :])), 3)
+    lang: str
+    kind: str
+    questions: int
+    answerable: int
+    answered: int
+    wrong: int
 
 
-def fit(x: Floats, labels: Sequence[str]) -> LogisticRegression:
-    """A logistic regression on frozen features."""
-    return LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(x, labels)
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Counts by stratum, every wrong answer with its text, reasons of forwards, milliseconds."""
+
+    strata: tuple[Stratum, ...]
+    topic_accuracy: float
+    errors: tuple[dict[str, Any], ...]
+    reasons: dict[str, int]
+    p50_ms: float
+    p99_ms: float
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def total(self, lang: str | None = None) -> Stratum:
+        """All kinds together, of one language or of both."""
+        rows = [s for s in self.strata if lang is None or s.lang == lang]
+        return Stratum(
+            lang or "all",
+            "all",
+            sum(s.questions for s in rows),
+            sum(s.answerable for s in rows),
+            sum(s.answered for s in rows),
+            sum(s.wrong for s in rows),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For evaluation.json and ``--json``."""
+        return asdict(self)
 
 
-def clinc150(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
-    """CLINC150 full: in-scope accuracy, and how well the largest probability tells oos apart, in per cent.
+def evaluate(pipeline: Pipeline, questions: Sequence[Question]) -> Evaluation:
+    """Judge every question with the pipeline as it is served."""
+    bundle = pipeline.runtime.bundle
+    decisions: list[Decision] = []
+    times: list[float] = []
+    for question in questions:
+        start = time.perf_counter()
+        decisions.append(pipeline.judge(question.query(bundle.normaliser)))
+        times.append((time.perf_counter() - start) * 1000)
+    judged = list(zip(questions, decisions, strict=True))
+    keys = sorted({(q.lang, q.kind) for q in questions})
+    in_scope = [(q, d) for q, d in judged if q.topic != OUT_OF_SCOPE and d.topic is not None]
+    answerable = {topic.id for topic in bundle.topics if topic.route == "answer"}
+    return Evaluation(
+        strata=tuple(_stratum(lang, kind, judged, answerable) for lang, kind in keys),
+        topic_accuracy=sum(q.topic == d.topic for q, d in in_scope) / max(1, len(in_scope)),
+        errors=tuple(_error(q, d) for q, d in judged if d.answer is not None and d.topic != q.topic),
+        reasons=dict(Counter(str(d.reason) for _, d in judged if d.answer is None).most_common()),
+        p50_ms=float(np.percentile(times, 50)) if times else 0.0,
+        p99_ms=float(np.percentile(times, 99)) if times else 0.0,
+    )
 
-    No out-of-scope row is trained on; the threshold that keeps 95 % is set on the validation rows.
-    """
-    rows = list(read_rows(data / "clinc150/full.jsonl.gz"))
-    x = embed(rows)
-    labels = np.array([row["label"] for row in rows])
-    splits = np.array([row["split"] for row in rows])
-    inside = labels != "oos"
-    head = fit(x[(splits == "train") & inside], labels[(splits == "train") & inside])
-    share = head.predict_proba(x)
-    top, said = share.max(1), head.classes_[share.argmax(1)]
-    test, valid = splits == "test", (splits == "valid") & inside
-    kept = top >= np.quantile(top[valid], 1 - _KEEP)
+
+def table(evaluation: Evaluation) -> str:
+    """The evaluation as text for a terminal."""
+    head = f"{'lang':<5}{'kind':<14}{'questions':>10}{'answerable':>12}{'answered':>10}{'wrong':>7}"
+    lines = [head, "-" * len(head)]
+    langs = sorted({s.lang for s in evaluation.strata})
+    rows = [*evaluation.strata, *(evaluation.total(lang) for lang in langs), evaluation.total()]
+    lines += [
+        f"{s.lang:<5}{s.kind:<14}{s.questions:>10}{s.answerable:>12}{s.answered:>10}{s.wrong:>7}"
+        for s in rows
+    ]
+    lines.append("")
+    lines.append(f"topic accuracy in scope  {evaluation.topic_accuracy:.1%}")
+    lines.append(f"text → decision          p50 {evaluation.p50_ms:.2f} ms, p99 {evaluation.p99_ms:.2f} ms")
+    reasons = ", ".join(f"{reason} {count}" for reason, count in evaluation.reasons.items())
+    lines.append(f"forwarded because        {reasons}")
+    lines += [
+        f"wrong: {e['text']!r} ({e['kind']}) answered with {e['answered_with']} at {e['confidence']:.3f}"
+        for e in evaluation.errors
+    ]
+    return "\n".join(lines)
+
+
+def _stratum(
+    lang: str, kind: str, judged: Sequence[tuple[Question, Decision]], answerable: set[str]
+) -> Stratum:
+    rows = [(q, d) for q, d in judged if (q.lang, q.kind) == (lang, kind)]
+    answered = [(q, d) for q, d in rows if d.answer is not None]
+    return Stratum(
+        lang=str(lang),
+        kind=kind,
+        questions=len(rows),
+        answerable=sum(q.topic in answerable for q, _ in rows),
+        answered=len(answered),
+        wrong=sum(d.topic != q.topic for q, d in answered),
+    )
+
+
+def _error(question: Question, decision: Decision) -> dict[str, Any]:
     return {
-        "in_scope_accuracy": _percent(said[test & inside] == labels[test & inside]),
-        "oos_auroc": round(100 * float(roc_auc_score(inside[test], top[test])), 2),
-        "oos_recall_keeping_95": _percent(~kept[test & ~inside]),
-        "accuracy_of_kept": _percent((said == labels)[test & inside & kept]),
+        "text": question.text,
+        "history": [turn.text for turn in question.history],
+        "kind": question.kind,
+        "lang": str(question.lang),
+        "topic": question.topic,
+        "answered_with": decision.topic,
+        "confidence": decision.confidence,
     }
-
-
-def smp2017(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
-    """SMP2017 (Chinese, 31 domains): accuracy on the validation rows, in per cent."""
-    rows = list(read_rows(data / "smp2017/train_valid.jsonl"))
-    x, labels = embed(rows), np.array([row["label"] for row in rows])
-    train = np.array([row["split"] == "train" for row in rows])
-    return {"accuracy": _percent(fit(x[train], labels[train]).predict(x[~train]) == labels[~train])}
-
-
-def xsid(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
-    """xSID: a head trained on one language, judged on the other, 800 rows each, in per cent."""
-    rows = list(read_rows(data / "xsid/en_zh.jsonl"))
-    x, labels = embed(rows), np.array([row["label"] for row in rows])
-    chinese = np.array([row["lang"] == "zh" for row in rows])
-    zh, en = fit(x[chinese], labels[chinese]), fit(x[~chinese], labels[~chinese])
-    return {
-        "zh_to_en": _percent(zh.predict(x[~chinese]) == labels[~chinese]),
-        "en_to_zh": _percent(en.predict(x[chinese]) == labels[chinese]),
-    }
-
-
-def measure(data: Path, normaliser: Normaliser, embed: Embed) -> dict[str, Any]:
-    """All figures of frozen features for one way to embed texts."""
-
-    def rows_embedded(rows: list[Row]) -> Floats:
-        return embed([normaliser.reading(row["text"]) for row in rows])
-
-    sets = {"clinc150": clinc150, "smp2017": smp2017, "xsid": xsid}
-    return {name: judge(data, rows_embedded) for name, judge in sets.items()}
-
-
-def agreement(a: Floats, b: Floats) -> dict[str, float]:
-    """How near two ways to compute the same centred vectors [n, width], of length 1, are: cosine."""
-    cosine = (a * b).sum(1)
-    return {"mean_cosine": round(float(cosine.mean()), 4), "least_cosine": round(float(cosine.min()), 4)}
-
-
-def _percent(hits: NDArray[np.bool_]) -> float:
-    return round(100 * float(hits.mean()), 2)

@@ -11,12 +11,12 @@ from edge.bundle import ROUTER_FILE, Bundle, load_bundle
 from edge.pipeline import Pipeline
 from edge.router import Router, load_router
 from edge.stages import Runtime
-from export.bundle_card import bundle_card
 from export.calibrate import OPEN, Calibration, answers_to_prove, calibrate, score
+from export.card import bundle_card
 from export.compose import compose_router
 from export.desk import Desk, load_desk
 from export.encoder import Encoder
-from export.evaluation import Evaluation, evaluate
+from export.evaluate import Evaluation, evaluate
 from export.heads import Heads, TrainingSet, fit_heads
 from export.pack import Staging, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools

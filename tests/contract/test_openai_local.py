@@ -151,8 +151,9 @@ def test_what_must_not_be_answered_goes_to_the_agent(
 
 
 def test_asking_again_after_our_answer_forwards(sdk: openai.OpenAI) -> None:
-    answer = sdk.chat.completions.create(model="m", messages=user(QUESTION)).choices[0].message.content
-    again = [*user(QUESTION), {"role": "assistant", "content": answer}, *user(QUESTION)]
+    question = "请问一下公司的作息时间是怎样的？"
+    answer = sdk.chat.completions.create(model="m", messages=user(question)).choices[0].message.content
+    again = [*user(question), {"role": "assistant", "content": answer}, *user(question)]
     with pytest.raises(openai.APIStatusError) as caught:
         sdk.chat.completions.create(model="m", messages=again)
     assert caught.value.response.headers["x-frontdesk-reason"] == "re_ask"
@@ -180,7 +181,7 @@ def test_a_forward_carries_hints_that_the_agents_parser_reads(
         assert raw.headers["x-frontdesk-path"] == "agent"
         assert raw.headers["x-frontdesk-reason"] == "topic_forwards"
         assert raw.headers["x-frontdesk-topic"] == "shop.order_status"
-        hints = parse_hints(shared_upstream.last.headers["x-frontdesk-hints"])
+        hints = parse_hints(shared_upstream.last().headers["x-frontdesk-hints"])
     assert (hints.topic, hints.lang, hints.reason) == ("shop.order_status", "zh", "topic_forwards")
     assert hints.tools == ("get_order",)
     assert hints.complexity == "single"

@@ -8,7 +8,7 @@ from edge.config import Answering
 from edge.pipeline import Pipeline, place
 from edge.query import Query
 
-BODY = b'{"model":"m",  "messages":[{"role":"user","content":"what time do we start"}], "x":1.50}'
+BODY = b'{"model":"m",  "messages":[{"role":"user","content":"what time do we start"}], "temperature":1.50}'
 JSON = {"content-type": "application/json"}
 
 
@@ -26,8 +26,8 @@ def test_off_and_observe_forward_the_body_as_it_came(
     assert response.json()["choices"][0]["message"]["content"] == "agent"
     assert response.headers["x-frontdesk-reason"] == {"off": "answering_off", "observe": "observe"}[mode]
     assert response.headers["x-frontdesk-observed"] == "faq;exact"
-    assert shared_upstream.last.body == BODY
-    assert ("x-frontdesk-hints" in shared_upstream.last.headers) is hinted
+    assert shared_upstream.last().body == BODY
+    assert ("x-frontdesk-hints" in shared_upstream.last().headers) is hinted
     assert event.decision is not None
     assert event.decision.observed is not None
     assert (event.decision.observed.path, event.decision.observed.topic) == ("faq", "staff.working_hours")

@@ -17,7 +17,7 @@ def test_names_shapes_and_types_of_the_graph() -> None:
         ("attention_mask", "tensor(int64)", ["batch", "tokens"]),
     ]
     outputs = {o.name: (o.type, o.shape) for o in session.get_outputs()}
-    assert outputs["logits"] == ("tensor(float)", ["batch", 37])
+    assert outputs["logits"] == ("tensor(float)", ["batch", 43])
     assert outputs["in_scope"] == outputs["needs_context"] == ("tensor(float)", ["batch"])
     assert outputs["sentence_embedding"] == ("tensor(float)", ["batch", 384])
     assert outputs["exit"] == ("tensor(int64)", ["batch"])
@@ -25,9 +25,10 @@ def test_names_shapes_and_types_of_the_graph() -> None:
 
 def test_a_row_does_not_depend_on_its_batch_mates_or_padding(demo: Pipeline) -> None:
     session, tokenizer = demo.runtime.router._session, demo.runtime.router._tokenizer
-    texts = ["几点上班", "how many days of annual leave do i get in my second year", "hi", "x" * 60]
+    texts = ["几点上班", "how many days of annual leave do i get in my second year", "hi", "x" * 20]
     ids = [tokenizer.encode(text).ids for text in texts]
     width = max(map(len, ids)) + 7
+    assert width <= 64
     batch = np.zeros((len(ids), width), np.int64)
     mask = np.zeros_like(batch)
     for row, values in enumerate(ids):

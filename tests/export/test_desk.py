@@ -146,7 +146,7 @@ def test_the_demo_desk_has_nothing_to_complain_about_and_what_it_promises() -> N
     desk = load_desk(Path(__file__).parents[2] / "examples/desk")
     assert check_desk(desk) == []
     routes = [topic.route for topic in desk.topics]
-    assert (routes.count("answer"), routes.count("tool"), routes.count("agent")) == (22, 7, 8)
+    assert (routes.count("answer"), routes.count("tool"), routes.count("agent")) == (22, 7, 14)
     assert all(len(topic.examples[lang]) >= 20 for topic in desk.topics for lang in desk.languages)
     questions = [*desk.calibrate, *desk.test]
     kinds = [question.kind for question in questions]
