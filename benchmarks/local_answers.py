@@ -23,7 +23,7 @@ from pathlib import Path
 
 CONNECTIONS = 8
 EXACT = "what time do we start"
-THROUGH_ROUTER = "at which hour is everyone expected in the office"
+THROUGH_ROUTER = "at what hour must i be in the office"
 
 CONSTANT = """
 from starlette.applications import Starlette

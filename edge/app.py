@@ -1,12 +1,11 @@
-"""The ASGI application: a Starlette app whose one route hands every request to the endpoints."""
+"""The ASGI application: Starlette's lifespan around the endpoints."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import httpx2
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.routing import Router
 
 from edge.config import Settings, load_settings
 from edge.endpoints import Endpoints
@@ -22,7 +21,7 @@ def create_app(
     transport: httpx2.AsyncBaseTransport | None = None,
     sinks: Sequence[Sink] | None = None,
     host: Host | None = None,
-) -> Starlette:
+) -> Router:
     """The application. ``uvicorn --factory edge.app:create_app`` reads frontdesk.toml and the environment.
 
     ``transport``, ``sinks`` and ``host`` are seams for tests and for embedding.
@@ -35,7 +34,7 @@ def create_app(
     endpoints = Endpoints(settings, shown, forwarder, sinks)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: object) -> AsyncIterator[None]:
         # In a thread, so that the server accepts, and forwards, from its first moment on.
         loading = None
         if shown.pipeline is None:
@@ -45,4 +44,5 @@ def create_app(
             await loading
         await forwarder.close()
 
-    return Starlette(routes=[Mount("/", app=endpoints.handle)], lifespan=lifespan)
+    # The endpoints see every request, also those whose path no route pattern would match.
+    return Router(default=endpoints.handle, lifespan=lifespan)

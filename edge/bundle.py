@@ -71,8 +71,9 @@ class Bundle:
     answer_topics: Mapping[str, str]
 
     def threshold(self, topic: Topic, lang: Lang) -> Threshold | None:
-        """The threshold of a topic's group for a language; the default group is the language."""
-        return self.thresholds.get(f"{topic.group}/{lang}" if topic.group else str(lang))
+        """The threshold of a topic's group for a language; the language's own where it has none."""
+        own = self.thresholds.get(f"{topic.group}/{lang}")
+        return self.thresholds.get(str(lang)) if own is None else own
 
     def answer_topic(self, text: str) -> str | None:
         """The topic whose curated answer ``text`` is, if it is one of ours."""
@@ -184,7 +185,10 @@ def _topic(entry: Mapping[str, Any]) -> Topic:
 def _read_answers(path: Path) -> tuple[dict[tuple[str, Lang], Answer], dict[str, str]]:
     answers: dict[tuple[str, Lang], Answer] = {}
     exact: dict[str, str] = {}
-    for line in path.read_text("utf-8").splitlines():
+    # Only "\n" ends a line: texts may hold the others that str.splitlines knows.
+    for line in path.read_text("utf-8-sig").split("\n"):
+        if not line.strip():
+            continue
         entry = json.loads(line)
         lang = Lang(entry["lang"])
         answers[entry["topic"], lang] = Answer(entry["topic"], lang, entry["text"], entry["tokens"])

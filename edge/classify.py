@@ -1,5 +1,7 @@
 """The rows of ``POST /v1/classify`` and of ``frontdesk ask --json``."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from edge.decision import Decision
@@ -12,9 +14,12 @@ from edge.wire import check_messages
 MAX_INPUTS = 256
 
 
-def classify(pipeline: Pipeline, data: object) -> list[dict[str, Any]]:
-    """One row an input. ``data``: ``{"input": str | [str] | [{"messages": […]}]}``. Raises BadRequest."""
-    value = data.get("input") if isinstance(data, dict) else None
+async def classify(pipeline: Pipeline, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row an input. ``data``: ``{"input": str | [str] | [{"messages": […]}]}``. Raises BadRequest.
+
+    Other requests are served between two rows.
+    """
+    value = data.get("input")
     inputs = [value] if isinstance(value, (str, dict)) else value
     if not isinstance(inputs, list) or not inputs:
         raise BadRequest(
@@ -24,7 +29,11 @@ def classify(pipeline: Pipeline, data: object) -> list[dict[str, Any]]:
         )
     if len(inputs) > MAX_INPUTS:
         raise BadRequest(f"'input' holds {len(inputs)} texts; send at most {MAX_INPUTS}.", "input")
-    return [row(pipeline, _query(pipeline, item)) for item in inputs]
+    rows = []
+    for item in inputs:
+        rows.append(row(pipeline, _query(pipeline, item)))
+        await asyncio.sleep(0)
+    return rows
 
 
 def row(pipeline: Pipeline, query: Query) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("desk", type=Path, metavar="DESK")
     train.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
     train.add_argument("--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base")
-    train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--seed", type=_seed, default=0)
     train.set_defaults(run=_train)
 
     evaluate = commands.add_parser("eval", parents=[common], help="judge held-out questions with a bundle")
@@ -88,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     evaluate.set_defaults(run=_eval)
     return parser
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**32):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {2**32 - 1}, got {text!r}")
+    return int(text)
 
 
 def _settings(args: argparse.Namespace) -> Settings:

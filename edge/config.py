@@ -95,6 +95,8 @@ def _from_file(file: Path | None) -> Settings:
         raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
     except ValueError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
+    except RecursionError as exc:
+        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply.") from exc
     settings = Settings()
     for key, value in data.items():
         if key == "upstream" and isinstance(value, dict):
@@ -158,6 +160,13 @@ def _text(value: object) -> str:
     return value
 
 
+def _host(value: object) -> str:
+    host = _text(value)
+    if not host or not host.isprintable() or " " in host:
+        raise ValueError("expected a host name or an IP address, such as 127.0.0.1")
+    return host
+
+
 def _secret(value: object) -> str:
     secret = _text(value).strip()  # files of secrets end in a line break
     if not secret.isascii() or not secret.isprintable() or " " in secret:
@@ -218,7 +227,7 @@ def _one_of(*names: str) -> Callable[[object], str]:
 _SECONDS = _number(float, 0.001, 3600)
 _SETTERS: dict[str, Callable[[object], Any]] = {
     "bundle": _path,
-    "host": _text,
+    "host": _host,
     "port": _number(int, 0, 65535),
     "upstream_base_url": _url,
     "upstream_api_key": _secret,

@@ -62,7 +62,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the router says of one text. Probabilities in [0, 1]; ``embedding`` float32 ``[dim]``."""
+    """What the router says of one text. Probabilities in [0, 1]; ``embedding`` float32 ``[dim]``.
+
+    ``unread``: the letters that it has no token for. One unknown token stands for a run of them,
+    however long, so what it hides was not read.
+    """
 
     candidates: tuple[Candidate, ...]
     in_scope: float
@@ -70,6 +74,7 @@ class Reading:
     exit: int
     embedding: np.ndarray
     tokens: int
+    unread: str = ""
 
     @property
     def topic(self) -> str:

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 from starlette.types import Message, Receive, Scope, Send
@@ -14,15 +15,16 @@ from starlette.websockets import WebSocketClose
 from edge.classify import classify
 from edge.config import Settings
 from edge.decision import Answer, Decision, Path, Reason
-from edge.errors import BadRequest, MethodNotAllowed, NotFound, NotReady, RequestError
+from edge.errors import MethodNotAllowed, NotFound, NotReady, RequestError
 from edge.exchange import Exchange, unix_now
 from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed, body_stream
 from edge.hints import HINTS_HEADER, Hints, format_hints
 from edge.host import Host
+from edge.pipeline import Pipeline
 from edge.query import Query
 from edge.stages.admit import ClientLeft, check_framing, read_body
 from edge.telemetry import Sink
-from edge.wire import completion_events, completion_json, json_bytes, parse_chat, with_model
+from edge.wire import completion_events, completion_json, json_bytes, parse_chat, parse_object, with_model
 
 JSON = b"application/json"
 EVENTS = b"text/event-stream; charset=utf-8"
@@ -74,6 +76,8 @@ class Endpoints:
 
     def _endpoint(self, scope: Scope) -> Callable[..., Awaitable[None]]:
         path, method = scope["path"], scope["method"]
+        if path.startswith("/v1/"):
+            path = path.rstrip("/")
         routes: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {
             "/v1/chat/completions": ("POST", self.chat),
             "/v1/classify": ("POST", self.classify),
@@ -86,9 +90,10 @@ class Endpoints:
             if method != expected and not (expected == "GET" and method == "HEAD"):
                 raise MethodNotAllowed(f"{path} takes {expected}, got {method}.")
             return endpoint
-        if path.startswith("/v1/") and not {"..", "."} & set(path.split("/")):
+        raw = scope.get("raw_path") or scope["path"].encode()
+        if path.startswith("/v1/") and raw.startswith(b"/v1/") and not {"..", "."} & set(path.split("/")):
             return self.pass_through
-        raise NotFound(f"There is nothing at {path}; the API lies under /v1.")
+        raise NotFound(f"There is nothing at {scope['path']}; the API lies under /v1.")
 
     async def chat(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
         """``POST /v1/chat/completions``: decide, then answer or forward."""
@@ -105,7 +110,7 @@ class Endpoints:
             identity = self._identity(exchange)
             query = Query.of_body(data, pipeline.runtime.bundle.normaliser, identity)
             exchange.spans.mark("query")
-            exchange.decision = pipeline.decide(query, exchange.spans)
+            exchange.decision = self._decide(pipeline, query, exchange)
             if exchange.decision.answer is not None:
                 relayed.stream = query.stream
                 return await self._answer(exchange, send, exchange.decision.answer, query)
@@ -114,16 +119,20 @@ class Endpoints:
             body = with_model(data, self.settings.models[model])
         return await self._forward(exchange, receive, send, relayed, body)
 
+    def _decide(self, pipeline: Pipeline, query: Query, exchange: Exchange) -> Decision:
+        """The pipeline's decision; a forward if it fails, because a user must not suffer for our fault."""
+        try:
+            return pipeline.decide(query, exchange.spans)
+        except Exception:
+            logger.exception("The request %s could not be decided on, and is forwarded.", exchange.request_id)
+            return Decision(Path.AGENT, Reason.NOT_READY)
+
     async def classify(self, exchange: Exchange, receive: Receive, send: Send, _: Relayed) -> None:
         """``POST /v1/classify``: readings and decisions, never an upstream call."""
         body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
         if self.host.pipeline is None:
             raise NotReady(f"The bundle is not ready: {self.host.error or 'it is being loaded'}.")
-        try:
-            data = json.loads(body)
-        except (ValueError, RecursionError) as exc:
-            raise BadRequest("The body is not valid JSON.", code="invalid_json") from exc
-        rows = classify(self.host.pipeline, data)
+        rows = await classify(self.host.pipeline, parse_object(body))
         exchange.spans.mark("classify")
         result = {"data": rows, "bundle": self.host.label}
         await exchange.respond(send, 200, JSON, json_bytes(result))
@@ -253,7 +262,8 @@ def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
 
 def _target(scope: Scope) -> str:
     """Path and query below /v1, as they came."""
-    raw = scope.get("raw_path") or scope["path"].encode()
-    target = raw.decode("latin-1").partition("?")[0].removeprefix("/v1")
+    raw = scope.get("raw_path") or b""
+    path = raw if raw.startswith(b"/v1/") else quote(scope["path"]).encode()
+    target = path.decode("latin-1").partition("?")[0].removeprefix("/v1")
     query = scope["query_string"].decode("latin-1")
     return f"{target}?{query}" if query else str(target)

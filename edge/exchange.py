@@ -1,5 +1,6 @@
 """One HTTP exchange: its id, its clock, the headers that every answer carries, and its event."""
 
+import logging
 import re
 import secrets
 import time
@@ -13,6 +14,8 @@ from edge.decision import Decision, Path
 from edge.errors import RequestError, error_json
 from edge.forward import OWN_PREFIX, RawHeaders, Relayed
 from edge.telemetry import Served, Sink, Spans
+
+logger = logging.getLogger("frontdesk")
 
 WIRE_SCHEMA = b"1"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_=.:-]{1,128}")
@@ -88,7 +91,11 @@ class Exchange:
             if decision.observed is None
             else f"{decision.observed.path};{decision.observed.reason}",
         }
-        return [(OWN_PREFIX + name, value.encode()) for name, value in facts.items() if value is not None]
+        return [
+            (OWN_PREFIX + name, value.encode("ascii", "replace"))
+            for name, value in facts.items()
+            if value is not None
+        ]
 
     async def respond(
         self, send: Send, status: int, content_type: bytes, body: bytes, extra: RawHeaders | None = None
@@ -142,7 +149,10 @@ class Exchange:
             completion_tokens=relayed.completion_tokens if relayed else None,
         )
         for sink in sinks:
-            sink(event)
+            try:
+                sink(event)
+            except Exception:  # the client must not suffer for a sink, nor the next sink
+                logger.exception("A sink failed on the request %s.", self.request_id)
 
 
 def unix_now() -> int:

@@ -38,6 +38,13 @@ class Host:
 
 
 def open_pipeline(folder: Path, answering: Answering = Answering()) -> Pipeline:
-    """The pipeline of a bundle folder. Raises BundleError."""
-    bundle = load_bundle(folder)
-    return Pipeline(Runtime(bundle, load_router(bundle)), answering)
+    """The pipeline of a bundle folder. Raises BundleError, whatever is wrong with the folder."""
+    try:
+        bundle = load_bundle(folder)
+        return Pipeline(Runtime(bundle, load_router(bundle)), answering)
+    except BundleError:
+        raise
+    except Exception as exc:  # a manifest can be wrong in more ways than can be listed
+        raise BundleError(
+            f"{folder} cannot be used ({type(exc).__name__}: {exc}); build it again with `frontdesk train`."
+        ) from exc

@@ -25,7 +25,7 @@ _HAN_GAP = re.compile(f"(?<=[{_HAN}]) (?=[{_HAN}])")
 # Telephones type curly quotes, which NFKC leaves alone; the guards look for "can't".
 _QUOTES = str.maketrans("\u2018\u2019\u02bc\u00b4\u201c\u201d", "''''\"\"")
 # After NFKC, so the full-width forms of most of these are gone already.
-_EDGE = " !?.,;:~'\"…。、·`^*_<>()[]{}“”‘’「」『』《》【】-—"
+_EDGE = " !?.,;:~'\"…。、·`^*_()[]{}“”‘’「」『』《》【】—-"
 _IS_HAN = re.compile(f"[{_HAN}]")
 _IS_LATIN = re.compile("[a-z\u00aa\u00ba\u00df-\u00f6\u00f8-\u024f]")
 

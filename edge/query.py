@@ -30,6 +30,24 @@ TOOL_OPTIONS = frozenset({"tools", "functions", "tool_choice", "function_call", 
 # The router reads 64 tokens, which are fewer characters than this by far; more is not even normalised, so
 # that a megabyte of text costs no more than a page.
 MAX_CHARACTERS = 2048
+MAX_HISTORY = 64
+_PROMPT_ROLES = ("system", "developer")
+# What a message and a text part may hold; anything else (images, audio, files, …) is an attachment.
+_MESSAGE_KEYS = frozenset({"role", "content", "name"})
+_PART_KEYS = frozenset({"type", "text", "cache_control"})
+_OPTION_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "model": str,
+    "stream": bool,
+    "stream_options": dict,
+    "temperature": (int, float),
+    "top_p": (int, float),
+    "seed": int,
+    "user": str,
+    "metadata": dict,
+    "store": bool,
+    "max_tokens": int,
+    "max_completion_tokens": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +90,8 @@ class Query:
         """The query of a chat body whose ``messages`` is a non-empty list of objects."""
         messages = body["messages"]
         last = messages[-1]
-        text, only_text = content_text(last.get("content"))
-        history, systems, tools_in_tail = _surroundings(messages)
+        text, _ = content_text(last.get("content"))
+        history, systems = _surroundings(messages)
         return cls(
             **_read(text, normaliser),
             history=history,
@@ -83,8 +101,8 @@ class Query:
             include_usage=_include_usage(body),
             max_tokens=_max_tokens(body),
             options=_unusual_options(body),
-            client_tools=tools_in_tail or any(body.get(name) for name in TOOL_OPTIONS),
-            attachment=not only_text,
+            client_tools=_tools_in_tail(messages) or any(body.get(name) for name in TOOL_OPTIONS),
+            attachment=_attachment(messages),
             last_is_user=last.get("role") == "user",
             identity=identity,
         )
@@ -116,6 +134,7 @@ def content_text(content: object) -> tuple[str, bool]:
     for part in content:
         if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
             texts.append(part["text"])
+            only_text = only_text and part.keys() <= _PART_KEYS
         else:
             only_text = False
     return "\n".join(texts), only_text
@@ -126,20 +145,32 @@ def fingerprint(system: str) -> str:
     return hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _surroundings(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[Turn, ...], list[str], bool]:
-    """History without system prompts, the system prompts, and whether tools speak in the tail."""
-    history: list[Turn] = []
-    systems: list[str] = []
-    for message in messages[:-1]:
-        role, (text, _) = str(message.get("role")), content_text(message.get("content"))
-        if role in ("system", "developer"):
-            systems.append(text)
-        else:
-            history.append(Turn(role, text))
-    tail = messages[-1]
-    previous = messages[-2] if len(messages) > 1 else {}
-    tools = tail.get("role") in ("tool", "function") or previous.get("role") in ("tool", "function")
-    return tuple(history), systems, tools or bool(previous.get("tool_calls"))
+def _surroundings(messages: Sequence[Mapping[str, Any]]) -> tuple[tuple[Turn, ...], list[str]]:
+    """The last MAX_HISTORY turns before the query without system prompts, and all system prompts."""
+    before = messages[:-1]
+    prompts = [m for m in before if m.get("role") in _PROMPT_ROLES]
+    turns = [m for m in before[-MAX_HISTORY:] if m.get("role") not in _PROMPT_ROLES]
+    history = tuple(Turn(str(m.get("role")), content_text(m.get("content"))[0]) for m in turns)
+    return history, [content_text(m.get("content"))[0] for m in prompts]
+
+
+def _tools_in_tail(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a tool has just spoken, or was just called."""
+    tail = messages[-2:]
+    if any(message.get("role") in ("tool", "function") for message in tail):
+        return True
+    return any(message.get(name) for message in tail for name in ("tool_calls", "function_call"))
+
+
+def _attachment(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether anything but text came since the last assistant turn."""
+    for message in reversed(messages):
+        if message.get("role") != "user":
+            return False
+        extra = {key for key, value in message.items() if value is not None} - _MESSAGE_KEYS
+        if extra or not content_text(message.get("content"))[1]:
+            return True
+    return False
 
 
 def _include_usage(body: Mapping[str, Any]) -> bool:
@@ -160,14 +191,14 @@ def _unusual_options(body: Mapping[str, Any]) -> frozenset[str]:
         for name, value in body.items()
         if value is not None and name not in HARMLESS_OPTIONS and name not in TOOL_OPTIONS
     }
-    for name, kind in (("stream", bool), ("stream_options", dict), ("model", str)):
-        if body.get(name) is not None and not isinstance(body[name], kind):
-            unusual.add(name)
-    for name in ("max_tokens", "max_completion_tokens"):
+    for name, kind in _OPTION_KINDS.items():
         value = body.get(name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        is_bool = isinstance(value, bool)
+        if value is not None and (not isinstance(value, kind) or (is_bool and kind is not bool)):
             unusual.add(name)
     stream_options = body.get("stream_options")
-    if isinstance(stream_options, dict) and set(stream_options) - {"include_usage", "include_obfuscation"}:
+    if stream_options and (
+        body.get("stream") is not True or set(stream_options) - {"include_usage", "include_obfuscation"}
+    ):
         unusual.add("stream_options")
     return frozenset(unusual)

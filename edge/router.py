@@ -45,6 +45,7 @@ class Router:
             )
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._alphabet = frozenset(piece for piece in self._tokenizer.get_vocab() if len(piece) == 1)
         self._topics = tuple(topic.id for topic in bundle.topics)
         self._max_tokens = bundle.max_tokens
 
@@ -72,6 +73,7 @@ class Router:
             exit=int(exit_[0]),
             embedding=embedding[0],
             tokens=len(ids),
+            unread="".join(char for char in normal if char not in self._alphabet and char.isalpha()),
         )
 
 

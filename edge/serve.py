@@ -1,6 +1,6 @@
 """Runs the application under uvicorn, and for ``frontdesk dev`` an agent beside it."""
 
-import os
+import signal
 import socket
 import subprocess
 import sys
@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import ProxyHandler, build_opener
 
 from edge.app import create_app
 from edge.config import Settings
@@ -33,6 +34,7 @@ Stop with Ctrl+C.
 def serve(settings: Settings) -> None:
     """Serve until the process is stopped."""
     uvicorn = _uvicorn()
+    _check_free(settings.host, settings.port)
     uvicorn.run(
         create_app(settings),
         host=settings.host,
@@ -49,10 +51,12 @@ def dev(settings: Settings, agent: Path | None) -> None:
     """Serve on this machine; start ``agent`` as the upstream where none is configured."""
     _uvicorn()
     _check_free(settings.host, settings.port)
+    # uvicorn raises SIGTERM again when it is done; without a handler the agent would outlive us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with _agent(settings, agent) as upstream:
         settings = replace(settings, upstream=replace(settings.upstream, base_url=upstream))
         shown = _CURLS.format(
-            host=settings.host,
+            host=f"[{settings.host}]" if ":" in settings.host else settings.host,
             port=settings.port,
             bundle=settings.bundle,
             upstream=upstream or "none configured",
@@ -87,14 +91,15 @@ def _agent(settings: Settings, agent: Path | None) -> Iterator[str]:
 
 
 def _wait_ready(process: subprocess.Popen[bytes], url: str) -> None:
+    direct = build_opener(ProxyHandler({}))  # a proxy of the machine has no business between us
     deadline = time.monotonic() + _AGENT_START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise ConfigError(f"The agent ended with status {process.returncode} before it was ready.")
         try:
-            with urlopen(url, timeout=1):  # noqa: S310 - our own address
+            with direct.open(url, timeout=1):
                 return
-        except OSError:
+        except (OSError, HTTPException):
             time.sleep(0.05)
     raise ConfigError(f"The agent was not ready within {_AGENT_START_SECONDS} s.")
 
@@ -112,7 +117,7 @@ def _check_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as exc:
             raise ConfigError(
-                f"{host}:{port} cannot be used ({os.strerror(exc.errno or 0)}); choose another with --port."
+                f"{host}:{port} cannot be used ({exc.strerror}); choose another with --port."
             ) from exc
 
 

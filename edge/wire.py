@@ -20,6 +20,13 @@ def parse_chat(body: bytes) -> dict[str, Any]:
     Raises BadRequest where it is not: nothing behind us could read it either. Unknown fields,
     roles and options are not judged here; they are the agent's.
     """
+    data = parse_object(body)
+    check_messages(data)
+    return data
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """The JSON object that a body is: UTF-8, finite numbers. Raises BadRequest."""
     try:
         # Decoded here, because json.loads would also guess at UTF-16 and let lone surrogates pass.
         data = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse, parse_float=_finite)
@@ -27,7 +34,6 @@ def parse_chat(body: bytes) -> dict[str, Any]:
         raise BadRequest(f"The body is not valid JSON: {_short(exc)}", code="invalid_json") from exc
     if not isinstance(data, dict):
         raise BadRequest(f"The body must be a JSON object, got {type(data).__name__}.", code="invalid_json")
-    check_messages(data)
     return data
 
 

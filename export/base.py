@@ -1,4 +1,4 @@
-"""Writes the base model: ``python -m export.base --data DIR -o models/base``, after ``export.distill``."""
+"""Writes the base model: ``python -m export.base --data DIR -o models/base``, after ``export.contrast``."""
 
 import argparse
 import json
@@ -12,8 +12,9 @@ from torch import Tensor
 
 from edge.normaliser import Normaliser
 from export.base_card import write_card
+from export.contrast import SHARPENED
 from export.corpus import read_rows
-from export.distill import CHECKPOINTS, STUDENT
+from export.distill import CHECKPOINTS
 from export.graph import Affine, EncoderWeights, LayerWeights, Norm, encoder_graph
 from export.measure import OnnxEncoder, agreement, measure
 from export.student import MAX_TOKENS
@@ -129,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache", type=Path, default=CHECKPOINTS, help="where the checkpoint is")
     parser.add_argument("--write-only", action="store_true", help="write the model and measure nothing")
     given = parser.parse_args(arguments)
-    state = torch.load(given.cache / STUDENT, weights_only=True, map_location="cpu")
+    state = torch.load(given.cache / SHARPENED, weights_only=True, map_location="cpu")
     weights = encoder_weights(state["student"], state["mean"])
     (given.out / "onnx").mkdir(parents=True, exist_ok=True)
     model = encoder_graph(weights, quantized=True)
@@ -139,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     say("measures the model")
     found = evaluate(given.data, given.out, weights)
-    found["training"] = {key: state[key] for key in ("seen", "spent", "history")}
+    found["training"] = {key: state[key] for key in ("seen", "spent", "history", "sharpened_minutes")}
     write_json(given.out / "evaluation.json", found)
     say(json.dumps(found["int8"]))
     say("measures the teacher")

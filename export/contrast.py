@@ -43,6 +43,19 @@ def contrastive_loss(z: Tensor, group: Tensor, temperature: float = TEMPERATURE)
     return -(total[kept] / partners[kept]).mean()
 
 
+def estimates(student: Student, rows: Sequence[list[int]], chunk: int = 24) -> Tensor:
+    """The student's estimates [rows, width] with their gradients, in chunks of like length.
+
+    One long text among a hundred short ones would otherwise pad them all.
+    """
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    parts = [
+        student(*pad([rows[i] for i in order[at : at + chunk]], PAD)) for at in range(0, len(order), chunk)
+    ]
+    places = torch.tensor(order).argsort()
+    return torch.cat(parts)[places]
+
+
 def sharpen(student: Student, lessons: Lessons, data: Path, normaliser: Normaliser, minutes: float) -> None:
     """Train for ``minutes`` of wall clock."""
     tokenizer = lessons.vocabulary.tokenizer()
@@ -66,7 +79,7 @@ def sharpen(student: Student, lessons: Lessons, data: Path, normaliser: Normalis
                 optimizer.param_groups[0]["lr"] = peak * share
                 optimizer.zero_grad()
             texts, numbers = next(batches)
-            z = student(*pad(encode(tokenizer, texts), PAD)) - mean
+            z = estimates(student, encode(tokenizer, texts)) - mean
             contrast = contrastive_loss(nn.functional.normalize(z, dim=1), torch.tensor(numbers))
             distil = (1 - centred_cosine(student(ids, mask), target, mean)).mean()
             (distil + WEIGHT * contrast).backward()
@@ -105,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     after = judge(student, lessons, held)
     say(f"held {after}")
     state["student"] = student.state_dict()
-    state["history"].append({"sharpened_minutes": given.minutes} | after)
+    state["history"].append({"seconds": round(state["spent"] + given.minutes * 60)} | after)
+    state["sharpened_minutes"] = given.minutes
     torch.save(state, given.cache / SHARPENED)
 
 

@@ -1,5 +1,6 @@
 """The operator's source folder as frozen values. Every problem is found at once, with file and line."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from edge.query import Query, Turn
 from export.located import Located, LocatedList, read_json_lines, read_yaml
 
 TOPIC_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+DESK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")  # it becomes a header's value
 ROUTES = ("answer", "tool", "agent")
 VOLATILITIES = ("static", "daily", "live", "personal")
 OUT_OF_SCOPE = "oos"
@@ -108,23 +110,40 @@ def load_questions(path: Path, topics: Sequence[str], problems: list[str]) -> tu
     """The questions of a JSON lines file; an empty tuple where the file is missing."""
     if not path.exists():
         return ()
+    try:
+        rows = list(read_json_lines(path))
+    except DeskError as exc:
+        problems.extend(exc.problems)
+        return ()
     questions = []
-    for line, row in read_json_lines(path):
+    for line, row in rows:
         where = f"{path}:{line}"
-        text, topic, lang = row.get("text"), row.get("topic"), row.get("lang")
+        text, topic, lang, kind = row.get("text"), row.get("topic"), row.get("lang"), _given(row, "kind", "")
         if not isinstance(text, str):
             problems.append(f"{where}: 'text' must be a text, got {text!r}.")
-        elif lang not in set(Lang):
+        elif lang not in tuple(Lang):
             problems.append(f"{where}: 'lang' must be zh or en, got {lang!r}.")
         elif not isinstance(topic, str) or (topic != OUT_OF_SCOPE and topic not in topics):
             problems.append(f"{where}: there is no topic {topic!r}; use a topic's id or 'oos'.")
-        elif not _is_history(history := row.get("history") or []):
+        elif not isinstance(kind, str):
+            problems.append(f"{where}: 'kind' must be a text, got {kind!r}.")
+        elif not _is_history(history := _given(row, "history", [])):
             problems.append(f"{where}: 'history' must be a list of objects with 'role' and 'content' texts.")
         else:
             turns = tuple(Turn(turn["role"], turn["content"]) for turn in history)
-            kind = row.get("kind") or ("out_of_scope" if topic == OUT_OF_SCOPE else "in_scope")
+            kind = kind or ("out_of_scope" if topic == OUT_OF_SCOPE else "in_scope")
             questions.append(Question(text, topic, Lang(lang), kind, turns, where))
     return tuple(questions)
+
+
+def _is_share(value: object) -> bool:
+    """A risk. Nearer to 0 or 1 than this, the number of answers that prove it is no number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 1e-6 <= value <= 1 - 1e-6
+
+
+def _given(entry: Mapping[str, Any], key: str, default: object) -> Any:  # noqa: ANN401 - unchecked yet
+    value = entry.get(key)
+    return default if value is None else value
 
 
 def _is_history(value: object) -> bool:
@@ -145,15 +164,18 @@ class _Reader:
     def desk(self) -> Desk:
         head = self._load(self.folder / "desk.yaml", Located, "a mapping with 'name' and 'languages'")
         self._unknown(head, _DESK_KEYS, "desk")
-        languages = tuple(Lang(x) for x in head.get("languages") or ("en",) if x in set(Lang))
-        if len(languages) != len(head.get("languages") or ("en",)):
-            self._problem(head, "languages", "takes en and zh")
+        languages = self._languages(head)
         name = self._text(head, "name", "demo")
+        if not DESK_NAME.fullmatch(name):
+            self._problem(head, "name", f"{name!r} must match {DESK_NAME.pattern}")
         risk = self._risk(head)
         unproven = self._one_of(head, "unproven", ("forward", "answer"), "forward")
-        prompts = head.get("system_prompts", "any")
+        traffic = self._traffic(head)
+        prompts: str | tuple[str, ...] = "any"
+        if head.get("system_prompts", "any") != "any":
+            prompts = self._strings(head, "system_prompts", None, "'any' or a list of texts")
         tools = self._tools()
-        topics = self._topics(languages, {tool["name"] for tool in tools})
+        topics = self._topics(languages, {str(tool.get("name")) for tool in tools})
         ids = [topic.id for topic in topics]
         calibrate = load_questions(self.folder / "eval/calibrate.jsonl", ids, self.problems)
         test = load_questions(self.folder / "eval/test.jsonl", ids, self.problems)
@@ -166,24 +188,49 @@ class _Reader:
             topics=tuple(topics),
             tools=tuple(tools),
             risk=risk,
-            traffic=dict(head.get("traffic") or {}),
+            traffic=traffic,
             unproven=unproven,
-            system_prompts=prompts if isinstance(prompts, str) else tuple(prompts),
+            system_prompts=prompts,
             calibrate=calibrate,
             test=test,
         )
 
-    def _tools(self) -> list[Mapping[str, Any]]:
-        if not (self.folder / "tools.yaml").exists():
+    def _languages(self, head: Located) -> tuple[Lang, ...]:
+        names = _given(head, "languages", ["en"])
+        known = isinstance(names, list) and names and all(name in tuple(Lang) for name in names)
+        if not known or len(set(names)) < len(names):
+            self._problem(head, "languages", "takes en and zh, each once, as in [en, zh]")
+            return tuple(Lang)
+        return tuple(Lang(name) for name in names)
+
+    def _traffic(self, head: Located) -> dict[str, float]:
+        given = _given(head, "traffic", {})
+        if not isinstance(given, dict) or not all(
+            isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in given.values()
+        ):
+            self._problem(head, "traffic", "must map names to shares, as in {en: 0.4, zh: 0.6}")
+            return {}
+        return {str(name): share for name, share in given.items()}
+
+    def _tools(self) -> list[Located]:
+        path = self.folder / "tools.yaml"
+        if not path.exists():
             return []
-        tools = self._load(self.folder / "tools.yaml", LocatedList, "a list of tools")
+        tools = self._entries(path, "a list of tools", "each tool is a mapping that begins with '- name:'")
         for tool in tools:
             self._unknown(tool, _TOOL_KEYS, "tool")
             for key in ("name", "description", "method", "url"):
                 self._text(tool, key, "")
             self._one_of(tool, "effects", ("read", "write"), "read")
             self._one_of(tool, "scope", ("user", "public"), "user")
-        return list(tools)
+            for key, value in tool.items():
+                try:
+                    json.dumps(value, allow_nan=False)
+                except (TypeError, ValueError):
+                    self._problem(
+                        tool, str(key), "must hold what JSON can: put dates in quotes, no .nan or .inf"
+                    )
+        return tools
 
     def _topics(self, languages: Sequence[Lang], tools: set[str]) -> list[DeskTopic]:
         files = sorted((self.folder / "topics").glob("*.yaml"))
@@ -191,14 +238,15 @@ class _Reader:
             raise DeskError([f"{self.folder}/topics: there is no topic file; add topics/NAME.yaml."])
         topics: dict[str, DeskTopic] = {}
         for file in files:
-            for entry in self._load(file, LocatedList, "a list of topics"):
-                if not isinstance(entry, Located):
-                    self.problems.append(f"{file}: each topic is a mapping that begins with '- id:'.")
-                    continue
+            for entry in self._entries(
+                file, "a list of topics", "each topic is a mapping that begins with '- id:'"
+            ):
                 topic = self._topic(entry, languages, tools)
                 if topic.id in topics:
                     self._problem(entry, "id", f"{topic.id!r} stands also at {topics[topic.id].where}")
                 topics[topic.id] = topic
+        if not topics and not self.problems:
+            self.problems.append(f"{files[0]}:1: there is no topic; add one that begins with '- id:'.")
         return list(topics.values())
 
     def _topic(self, entry: Located, languages: Sequence[Lang], tools: set[str]) -> DeskTopic:
@@ -207,35 +255,39 @@ class _Reader:
         if id_ == OUT_OF_SCOPE or not TOPIC_ID.fullmatch(id_):
             self._problem(entry, "id", f"{id_!r} must match {TOPIC_ID.pattern} and not be '{OUT_OF_SCOPE}'")
         route = self._one_of(entry, "route", ROUTES, "agent")
-        answer = self._texts(entry, "answer")
-        if route == "answer" and not answer:
+        answer = self._texts(entry, "answer", _given(entry, "answer", {}))
+        if route == "answer" and entry.get("answer") in (None, {}):
             self._problem(
                 entry, "answer", "is missing: a topic with route 'answer' needs a text in each language"
             )
         if route != "answer" and answer:
             self._problem(entry, "answer", f"belongs to route 'answer', the route here is {route!r}")
-        used = tuple(entry.get("tools") or ())
+        used = self._strings(entry, "tools", [])
         if route == "tool" and not used:
             self._problem(entry, "tools", "is missing: name the tools that this topic calls")
         for name in sorted(set(used) - tools):
             self._problem(entry, "tools", f"names {name!r}, which tools.yaml does not declare")
         until = entry.get("valid_until")
-        if until is not None and not isinstance(until, date):
-            self._problem(entry, "valid_until", f"must be a date such as 2027-03-31, got {until!r}")
+        if until is not None and type(until) is not date:  # a datetime is a date too
+            self._problem(entry, "valid_until", f"must be a date such as 2027-03-31, got {str(until)!r}")
             until = None
-        title = entry.get("title") or id_
+        title = _given(entry, "title", id_ or "-")
+        titles = dict.fromkeys(languages, title) if isinstance(title, str) else title
+        max_wrong = entry.get("max_wrong")
+        if max_wrong is not None and not _is_share(max_wrong):
+            self._problem(entry, "max_wrong", f"must be a number between 0 and 1, got {max_wrong!r}")
         return DeskTopic(
             id=id_,
-            title=dict(title) if isinstance(title, dict) else {str(lang): str(title) for lang in languages},
+            title={str(lang): text for lang, text in self._texts(entry, "title", titles).items()},
             route=route,
             examples=self._examples(entry, languages),
             answer={lang: text.strip() for lang, text in answer.items()},
-            group=entry.get("group"),
+            group=None if entry.get("group") is None else self._text(entry, "group", ""),
             valid_until=until,
             volatility=self._one_of(entry, "volatility", VOLATILITIES, "static"),
-            tags=tuple(entry.get("tags") or ()),
+            tags=self._strings(entry, "tags", []),
             tools=used,
-            max_wrong=entry.get("max_wrong"),
+            max_wrong=max_wrong,
             where=f"{self.file}:{entry.line}",
         )
 
@@ -246,7 +298,8 @@ class _Reader:
             return {}
         examples = {}
         for key, texts in found.items():
-            bad = [t for t in texts or () if not isinstance(t, str) or not t.strip()]
+            listed = texts if isinstance(texts, list) else []
+            bad = [t for t in listed if not isinstance(t, str) or not t.strip()]
             if key not in languages or bad or not isinstance(texts, list):
                 self._problem(
                     entry, "examples",
@@ -257,29 +310,51 @@ class _Reader:
                 examples[Lang(key)] = tuple(texts)
         return examples
 
-    def _texts(self, entry: Located, key: str) -> dict[Lang, str]:
-        found = entry.get(key) or {}
+    def _texts(self, entry: Located, key: str, found: object) -> dict[Lang, str]:
         if not isinstance(found, dict) or not all(
-            k in set(Lang) and isinstance(v, str) for k, v in found.items()
+            k in tuple(Lang) and isinstance(v, str) and v.strip() for k, v in found.items()
         ):
-            self._problem(entry, key, "must hold a text for en, zh or both")
+            self._problem(entry, key, "must hold a text that is not empty for en, zh or both")
             return {}
         return {Lang(k): v for k, v in found.items()}
 
+    def _strings(
+        self, entry: Located, key: str, default: object, what: str = "a list of texts"
+    ) -> tuple[str, ...]:
+        value = _given(entry, key, default)
+        if not isinstance(value, list) or not all(isinstance(x, str) and x for x in value):
+            self._problem(entry, key, f"must be {what}, got {value!r}")
+            return ()
+        return tuple(value)
+
     def _risk(self, head: Located) -> Risk:
-        given = head.get("risk") or {}
-        try:
-            risk = Risk(**given)
-        except TypeError:
-            risk = Risk(0, 0)
-        if not (0 < risk.max_wrong < 1 and 0 < risk.confidence < 1):
+        given = _given(head, "risk", {})
+        if (
+            not isinstance(given, dict)
+            or not given.keys() <= {"max_wrong", "confidence"}
+            or not all(_is_share(value) for value in given.values())
+        ):
             self._problem(head, "risk", "takes {max_wrong: 0.01, confidence: 0.95}, both between 0 and 1")
             return Risk()
-        return risk
+        return Risk(**given)
+
+    def _entries(self, path: Path, what: str, each: str) -> list[Located]:
+        """The mappings of a list; anything else in it is a problem."""
+        listed = self._load(path, LocatedList, what)
+        found = []
+        for line, entry in zip(listed.lines, listed, strict=True):
+            if isinstance(entry, Located):
+                found.append(entry)
+            else:
+                self.problems.append(f"{path}:{line}: {each}, got {entry!r}.")
+        return found
 
     def _load(self, path: Path, kind: type[Any], what: str) -> Any:  # noqa: ANN401 - of that kind
         self.file = path
-        value = read_yaml(path)
+        try:
+            value = read_yaml(path)
+        except DeskError as exc:
+            raise DeskError([*self.problems, *exc.problems]) from exc
         if not isinstance(value, kind):
             raise DeskError([*self.problems, f"{path}:1: expected {what}."])
         return value
@@ -287,7 +362,9 @@ class _Reader:
     def _unknown(self, entry: Located, known: set[str], what: str) -> None:
         for key in entry:
             if key not in known:
-                self._problem(entry, key, f"is no key of a {what}; its keys are {', '.join(sorted(known))}")
+                self._problem(
+                    entry, str(key), f"is no key of a {what}; its keys are {', '.join(sorted(known))}"
+                )
 
     def _text(self, entry: Located, key: str, default: str) -> str:
         value = entry.get(key)

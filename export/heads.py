@@ -20,7 +20,7 @@ FOLDS = 5
 # unit-length embeddings; C is flat between 10 and 30.
 TOPIC_C = 20.0
 CONTEXT_C = 30.0
-SCOPE_C = 1.0
+SCOPE_C = 5.0
 CENTRES = 256
 GAMMA = 2.0
 

@@ -5,12 +5,14 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import onnx
 
 from edge.bundle import MANIFEST, ROUTER_FILE, SCHEMA_VERSION, file_sha256
+from edge.errors import BundleError
 from edge.normaliser import NORMALISER_VERSION, LangRule
 from export.calibrate import Calibration
 from export.desk import Desk, DeskTopic
@@ -89,7 +91,7 @@ def write_bundle(
         for topic in desk.topics
         for lang, text in topic.answer.items()
     ]
-    (folder / "answers.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    (folder / "answers.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     seal(folder, manifest)
 
 
@@ -107,29 +109,71 @@ def seal(folder: Path, manifest: dict[str, Any]) -> None:
     _write_json(folder / MANIFEST, ordered | {k: v for k, v in manifest.items() if k not in ordered})
 
 
+def check_target(target: Path) -> None:
+    """Raise BundleError unless a bundle can stand here without the loss of anything but an older bundle."""
+    try:
+        above = next(path for path in target.absolute().parents if path.exists())
+        if not above.is_dir():
+            raise BundleError(f"{target} cannot be written: {above} is a file; choose another folder.")
+        if not target.exists() and not target.is_symlink():
+            return
+        if not target.is_dir():
+            raise BundleError(f"{target} is not a folder; choose another place for the bundle.")
+        if any(target.iterdir()) and not (target / MANIFEST).is_file():
+            raise BundleError(
+                f"{target} holds files but no {MANIFEST}, so it is no bundle and is not replaced; "
+                "choose a new or an empty folder."
+            )
+    except OSError as exc:
+        raise BundleError(f"{target} cannot be written: {exc.strerror}.") from exc
+
+
 class Staging:
     """A folder beside the target that takes its place when all went well, and is removed when not."""
 
     def __init__(self, target: Path) -> None:
-        self.target = target
+        self.target = target.absolute()
 
     def __enter__(self) -> Path:
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(prefix=f".{self.target.name}-", dir=self.target.parent))
-        self._folder.chmod(0o755)
+        check_target(self.target)
+        try:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            self._folder = self._beside("")
+            self._folder.chmod(0o755)
+        except OSError as exc:
+            raise BundleError(f"{self.target} cannot be written: {exc.strerror}.") from exc
         return self._folder
 
     def __exit__(self, failed: object, *_: object) -> None:
-        if failed is not None:
+        try:
+            if failed is None:
+                try:
+                    self._swap()
+                except (OSError, BundleError):  # another training is in the middle of its own swap
+                    self._swap()
+        except OSError as exc:
+            raise BundleError(
+                f"{self.target} could not be replaced ({exc.strerror}); is another training writing there?"
+            ) from exc
+        finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-            return
-        old = None
-        if self.target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{self.target.name}-old-", dir=self.target.parent))
-            self.target.rename(old / "bundle")
-        self._folder.rename(self.target)
-        if old is not None:
-            shutil.rmtree(old)
+
+    def _swap(self) -> None:
+        check_target(self.target)
+        old = self._beside("old-")
+        try:
+            if self.target.exists():
+                self.target.rename(old / "bundle")
+            self._folder.rename(self.target)
+        except OSError:
+            with suppress(OSError):  # nothing was moved, or a newer bundle stands there now
+                (old / "bundle").rename(self.target)
+            raise
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _beside(self, kind: str) -> Path:
+        return Path(tempfile.mkdtemp(prefix=f".{self.target.name}-{kind}", dir=self.target.parent))
 
 
 def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Encoder) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from export.desk import Desk, load_desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
 from export.heads import Heads, TrainingSet, fit_heads
-from export.pack import Staging, manifest_of, seal, write_bundle
+from export.pack import Staging, check_target, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools
 
 # A pool text nearer than this to an example may well ask what the desk answers.
@@ -34,6 +34,7 @@ def train_desk(
     desk: Desk, base: Encoder, pools: Pools, out: Path, seed: int = 0
 ) -> tuple[Bundle, Evaluation]:
     """The same for loaded things."""
+    check_target(out)
     heads = _fit(desk, base, pools, seed)
     router = compose_router(base.folder / ROUTER_FILE, heads, int(base.config["num_hidden_layers"]))
     with Staging(out) as folder:
@@ -50,8 +51,9 @@ def train_desk(
         )
         (folder / "README.md").write_text(bundle_card(desk, report), "utf-8")
         seal(folder, manifest)
-        load_router(load_bundle(folder))
-    return load_bundle(out), evaluation
+        bundle = load_bundle(folder)
+        load_router(bundle)
+    return replace(bundle, folder=out), evaluation
 
 
 def _fit(desk: Desk, base: Encoder, pools: Pools, seed: int) -> Heads:

@@ -1,4 +1,8 @@
-"""Exact: the text is one of the desk's own examples, so no model has to read it."""
+"""Exact: the text is one of the desk's own examples, so no model has to read it.
+
+Only a turn without history: after other turns the same words may mean something else, and the guard
+has to see them ("I am asking about my other job." – "What time do we start?").
+"""
 
 from edge.decision import Decision, Path, Reason
 from edge.stages import Case, Runtime
@@ -8,14 +12,11 @@ from edge.stages.route import answer_for
 def exact(case: Case, runtime: Runtime) -> Case | Decision:
     """Answer a text that equals an example of an answer topic, unless something objects."""
     query, bundle = case.query, runtime.bundle
-    if case.objections or query.clipped or query.lang is None:
+    if case.objections or query.history or query.clipped or query.lang is None:
         return case
     topic_id = bundle.exact.get(bundle.normaliser.exact(query.normal))
     if topic_id is None:
         return case
-    last = query.last_assistant()
-    if last is not None and bundle.answer_topic(last) == topic_id:
-        return case  # asked again right after our answer: the guard will see a re-ask
     answer = answer_for(bundle.by_id[topic_id], query.lang, case, bundle)
     if isinstance(answer, Reason):
         return case

@@ -16,6 +16,10 @@ def guard(case: Case, runtime: Runtime) -> Case:
     if reading is None:
         return case
     case = case.add(*bundle.guards.wordings(query.normal, in_dialogue=bool(query.history)))
+    if reading.unread:
+        case = case.because(Reason.UNSUPPORTED_LANGUAGE, reading.unread)
+    if query.history and query.history[-1].role == "user":
+        case = case.because(Reason.NEEDS_CONTEXT, "user turns in a row")
     case = case.add(*_by_probability(case, reading, runtime))
     last = query.last_assistant()
     if last is not None and bundle.answer_topic(last) == reading.topic:

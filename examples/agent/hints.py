@@ -196,7 +196,7 @@ def _key(key: str) -> str:
 
 
 def _floor3(value: float) -> float:
-    return math.floor(value * 1000 + 1e-9) / 1000
+    return math.floor(value * 1000) / 1000
 
 
 def _scalar(members: Mapping[str, Item | tuple[Item, ...]], key: str, kind: type[_T]) -> _T | None:

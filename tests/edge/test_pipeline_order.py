@@ -206,7 +206,7 @@ def test_an_exact_text_asked_again_is_a_re_ask() -> None:
     history = (Turn("assistant", " The answer on hours.\n"),)
     assert decide(ask("when do you open", history)).reason is Reason.RE_ASK
     other = (Turn("assistant", "The answer on leave."),)
-    assert decide(ask("when do you open", other)).reason is Reason.EXACT
+    assert decide(ask("when do you open", other)).reason is Reason.MATCHED
 
 
 def test_an_answer_holds_to_the_end_of_its_last_day() -> None:

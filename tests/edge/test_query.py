@@ -85,8 +85,49 @@ def test_an_empty_system_prompt_is_one() -> None:
 
 @pytest.mark.parametrize("name", sorted(HARMLESS_OPTIONS - {"messages"}))
 def test_harmless_options(name: str) -> None:
-    values = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
-    assert query(**{name: values.get(name, 500)}).options == frozenset()
+    values = {"model": "m", "user": "u", "metadata": {"a": "b"}, "store": False, "stream": True}
+    values["stream_options"] = {"include_usage": True}
+    assert query(**{"stream": True, name: values.get(name, 500)}).options == frozenset()
+
+
+@pytest.mark.parametrize("name", sorted(HARMLESS_OPTIONS - {"messages"}))
+@pytest.mark.parametrize("value", [[], [1]])
+def test_a_harmless_option_of_another_kind_is_not_harmless(name: str, value: object) -> None:
+    assert query(**{name: value}).options == {name}
+
+
+@pytest.mark.parametrize(
+    ("message", "attachment"),
+    [
+        ({"role": "user", "content": "a", "name": "bob"}, False),
+        ({"role": "user", "content": "a", "images": None}, False),
+        ({"role": "user", "content": "a", "images": ["x"]}, True),
+        ({"role": "user", "content": "a", "audio": {}}, True),
+        ({"role": "user", "content": [{"type": "text", "text": "a", "file": {}}]}, True),
+        ({"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {}}]}, False),
+    ],
+)
+def test_anything_beside_the_text_is_an_attachment(message: dict[str, Any], attachment: bool) -> None:
+    assert query(message).attachment is attachment
+
+
+def test_an_attachment_before_the_text_counts_until_the_assistant_has_spoken() -> None:
+    image = user([{"type": "image_url", "image_url": {}}])
+    assert query(image, user("what is this")).attachment
+    assert not query(image, {"role": "assistant", "content": "a cat"}, user("thanks")).attachment
+
+
+def test_history_is_bounded_and_system_prompts_are_not_lost() -> None:
+    many = [{"role": "system", "content": "S"}, *[user(str(i)) for i in range(500)], user("last")]
+    read = query(*many)
+    assert len(read.history) == 64
+    assert read.history[-1].text == "499"
+    assert read.system == fingerprint("S")
+
+
+def test_a_called_function_is_a_tool_in_the_tail() -> None:
+    for name in ("tool_calls", "function_call"):
+        assert query(user("a"), {"role": "assistant", name: [{}]}, user("b")).client_tools
 
 
 @pytest.mark.parametrize(
@@ -99,7 +140,8 @@ def test_harmless_options(name: str) -> None:
         ({"stream": "true"}, {"stream"}),
         ({"stream": 1}, {"stream"}),
         ({"stream_options": []}, {"stream_options"}),
-        ({"stream_options": {"include_obfuscation": False}}, set()),
+        ({"stream": True, "stream_options": {"include_obfuscation": False}}, set()),
+        ({"stream_options": {"include_usage": True}}, {"stream_options"}),
         ({"stream_options": {"later": 1}}, {"stream_options"}),
         ({"model": 5}, {"model"}),
         ({"max_tokens": "9"}, {"max_tokens"}),

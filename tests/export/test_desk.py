@@ -67,7 +67,33 @@ def test_a_desk_loads(tmp_path: Path) -> None:
         (TOPIC + "  id: again\n", "/topics/a.yaml:8: not valid YAML: the key 'id' stands twice"),
         (TOPIC + "  - [", "/topics/a.yaml:"),
         ("hello", "/topics/a.yaml:1: expected a list of topics."),
-        ("- hours\n", "/topics/a.yaml: each topic is a mapping"),
+        ("[]\n", "/topics/a.yaml:1: there is no topic"),
+        ("- hours\n", "/topics/a.yaml:1: each topic is a mapping"),
+        (TOPIC + "- hours\n", "/topics/a.yaml:8: each topic is a mapping"),
+        (TOPIC.replace("9 点。", " \\n "), "/topics/a.yaml:7: 'answer' must hold a text that is not empty"),
+        (TOPIC.replace("At 9.", ""), "/topics/a.yaml:7: 'answer' must hold a text that is not empty"),
+        (TOPIC.replace('{en: "At 9.", zh: "9 点。"}', '"At 9."'), "/topics/a.yaml:7: 'answer' must hold"),
+        (TOPIC.replace("id: hours", "id: [x]"), "/topics/a.yaml:1: 'id' must be a text"),
+        (TOPIC.replace("title: Hours", "title: 5"), "/topics/a.yaml:2: 'title' must hold a text"),
+        (TOPIC.replace("title: Hours", "title: [x]"), "/topics/a.yaml:2: 'title' must hold a text"),
+        (TOPIC.replace("title: Hours", "title: {en: 5}"), "/topics/a.yaml:2: 'title' must hold a text"),
+        (TOPIC.replace("route: answer", "route: [answer]"), "/topics/a.yaml:3: 'route' must be one of"),
+        (TOPIC.replace('["when do you open"]', "5"), "/topics/a.yaml:4: 'examples' under 'en'"),
+        (TOPIC.replace('["when do you open"]', "{a: b}"), "/topics/a.yaml:4: 'examples' under 'en'"),
+        (TOPIC.replace('["when do you open"]', "[[a]]"), "/topics/a.yaml:4: 'examples' under 'en'"),
+        (TOPIC + "  tools: 5\n", "/topics/a.yaml:8: 'tools' must be a list of texts, got 5"),
+        (TOPIC + "  tools: [[x]]\n", "/topics/a.yaml:8: 'tools' must be a list of texts"),
+        (TOPIC + "  tools: [1, x]\n", "/topics/a.yaml:8: 'tools' must be a list of texts"),
+        (TOPIC + "  tags: 5\n", "/topics/a.yaml:8: 'tags' must be a list of texts"),
+        (TOPIC + "  group: [x]\n", "/topics/a.yaml:8: 'group' must be a text"),
+        (TOPIC + "  max_wrong: zz\n", "/topics/a.yaml:8: 'max_wrong' must be a number between 0 and 1"),
+        (TOPIC + "  max_wrong: .nan\n", "/topics/a.yaml:8: 'max_wrong' must be a number between 0 and 1"),
+        (TOPIC + "  valid_until: 2027-03-31 10:00:00\n", "/topics/a.yaml:8: 'valid_until' must be a date"),
+        (
+            TOPIC + "  valid_until: 2027-13-45\n",
+            "/topics/a.yaml:8: not valid YAML: '2027-13-45' is no timestamp",
+        ),
+        (TOPIC + "  1: x\n", "/topics/a.yaml:8: '1' is no key of a topic"),
     ],
 )
 def test_a_wrong_topic_is_named_with_its_line(tmp_path: Path, topics: str, expected: str) -> None:
@@ -79,7 +105,24 @@ def test_a_wrong_topic_is_named_with_its_line(tmp_path: Path, topics: str, expec
     ("head", "expected"),
     [
         ("languages: [en]\n", "/desk.yaml:1: 'name' must be a text, got None."),
-        (HEAD.replace("zh", "fr"), "/desk.yaml:2: 'languages' takes en and zh."),
+        (HEAD.replace("zh", "fr"), "/desk.yaml:2: 'languages' takes en and zh"),
+        ("name: a\nlanguages: 3\n", "/desk.yaml:2: 'languages' takes en and zh"),
+        ("name: a\nlanguages: [[en]]\n", "/desk.yaml:2: 'languages' takes en and zh"),
+        ("name: a\nlanguages: [en, en]\n", "/desk.yaml:2: 'languages' takes en and zh, each once"),
+        ("name: a\nlanguages: []\n", "/desk.yaml:2: 'languages' takes en and zh"),
+        ('name: "a\\r\\nx: y"\n', "/desk.yaml:1: 'name' 'a\\r\\nx: y' must match"),
+        ("name: 云雀\n", "/desk.yaml:1: 'name' '云雀' must match"),
+        (f"name: {'a' * 65}\n", "/desk.yaml:1: 'name' 'aaa"),
+        (HEAD + 'risk: {max_wrong: "a"}\n', "/desk.yaml:3: 'risk' takes"),
+        (HEAD + "risk: {max_wrong: 1.0e-17}\n", "/desk.yaml:3: 'risk' takes"),
+        (HEAD + "risk: {confidence: true}\n", "/desk.yaml:3: 'risk' takes"),
+        (HEAD + "risk: [1]\n", "/desk.yaml:3: 'risk' takes"),
+        (HEAD + "system_prompts: 5\n", "/desk.yaml:3: 'system_prompts' must be 'any' or a list of texts"),
+        (HEAD + "system_prompts: null\n", "/desk.yaml:3: 'system_prompts' must be 'any' or a list of texts"),
+        (HEAD + "system_prompts: anny\n", "/desk.yaml:3: 'system_prompts' must be 'any' or a list of texts"),
+        (HEAD + "system_prompts: [1]\n", "/desk.yaml:3: 'system_prompts' must be 'any' or a list of texts"),
+        (HEAD + "traffic: [1]\n", "/desk.yaml:3: 'traffic' must map names to shares"),
+        (HEAD + "traffic: {en: x}\n", "/desk.yaml:3: 'traffic' must map names to shares"),
         (HEAD + "risk: {max_wrong: 2}\n", "/desk.yaml:3: 'risk' takes"),
         (HEAD + "risk: {wrong: 0.1}\n", "/desk.yaml:3: 'risk' takes"),
         (HEAD + "unproven: maybe\n", "/desk.yaml:3: 'unproven' must be one of forward, answer"),
@@ -104,12 +147,66 @@ def test_a_wrong_desk_file_is_named_with_its_line(tmp_path: Path, head: str, exp
             '{"text": "a", "topic": "oos", "lang": "en", "history": ["hi"]}',
             "/eval/test.jsonl:2: 'history' must be a list",
         ),
+        ('{"text": "a", "topic": "oos", "lang": ["en"]}', "/eval/test.jsonl:2: 'lang' must be zh or en"),
+        ('{"text": "a", "topic": ["oos"], "lang": "en"}', "/eval/test.jsonl:2: there is no topic ['oos']"),
+        (
+            '{"text": "a", "topic": "oos", "lang": "en", "kind": [1]}',
+            "/eval/test.jsonl:2: 'kind' must be a text",
+        ),
+        (
+            '{"text": "a", "topic": "oos", "lang": "en", "kind": 1}',
+            "/eval/test.jsonl:2: 'kind' must be a text",
+        ),
     ],
 )
 def test_a_wrong_question_is_named_with_its_line(tmp_path: Path, line: str, expected: str) -> None:
     good = '{"text": "what now", "topic": "oos", "lang": "en"}\n'
     found = problems(write(tmp_path, eval__test_jsonl=good + line + "\n"))
     assert any(problem.startswith(expected) for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("tools", "expected"),
+    [
+        ("- a\n", "/tools.yaml:1: each tool is a mapping"),
+        ("a: 1\n", "/tools.yaml:1: expected a list of tools"),
+        ("- {description: d, method: GET, url: u}\n", "/tools.yaml:1: 'name' must be a text"),
+        ("- {name: [a], description: d, method: GET, url: u}\n", "/tools.yaml:1: 'name' must be a text"),
+        ("- name: a\n  cost: 2027-01-01\n", "/tools.yaml:2: 'cost' must hold what JSON can"),
+    ],
+)
+def test_a_wrong_tool_is_named_with_its_line(tmp_path: Path, tools: str, expected: str) -> None:
+    found = problems(write(tmp_path, tools_yaml=tools))
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+@pytest.mark.parametrize(
+    "name", ["desk.yaml", "topics/x.yaml", "tools.yaml", "eval/calibrate.jsonl", "eval/test.jsonl"]
+)
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
+    write(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    assert f"/{name}:1: cannot be read (Is a directory); expected a file here." in problems(tmp_path)
+
+
+def test_problems_of_one_file_do_not_hide_those_of_another(tmp_path: Path) -> None:
+    found = problems(write(tmp_path, head=HEAD + "unproven: x\n", eval__test_jsonl="{", tools_yaml="- a"))
+    assert [problem.partition(":")[0] for problem in found] == [
+        "/desk.yaml",
+        "/tools.yaml",
+        "/eval/test.jsonl",
+    ]
+    found = problems(write(tmp_path, head=HEAD + "unproven: x\n", tools_yaml="["))
+    assert [problem.partition(":")[0] for problem in found] == ["/desk.yaml", "/tools.yaml"]
+
+
+def test_what_is_null_counts_as_left_out(tmp_path: Path) -> None:
+    topics = TOPIC + "  tools:\n  tags:\n  group:\n  valid_until:\n  max_wrong:\n"
+    head = HEAD + "risk:\ntraffic:\nsystem_prompts: [a1]\n"
+    desk = load_desk(write(tmp_path, head=head, topics=topics.replace("Hours", "")))
+    assert (desk.risk.max_wrong, desk.traffic, desk.system_prompts) == (0.01, {}, ("a1",))
+    assert desk.topics[0].title == {"en": "hours", "zh": "hours"}
 
 
 def test_all_problems_are_found_at_once(tmp_path: Path) -> None:

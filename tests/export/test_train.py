@@ -1,11 +1,15 @@
 """``frontdesk train`` on a tiny desk with the committed base: whole, deterministic, and right."""
 
+import errno
+import json
 from pathlib import Path
 
 import pytest
 from servers import ROOT
 
-from edge.bundle import Bundle, load_bundle
+from edge.bundle import MANIFEST, Bundle, load_bundle
+from edge.cli import main
+from edge.errors import BundleError
 from edge.host import open_pipeline
 from edge.query import Query
 from export.pack import Staging
@@ -103,8 +107,7 @@ def test_the_card_and_the_evaluation_are_written(built: Bundle) -> None:
 
 def test_a_failed_write_keeps_the_old_bundle_and_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "bundle"
-    with Staging(target) as folder:
-        (folder / "old").write_text("old")
+    stage(target, "old")
 
     def fail() -> None:
         with Staging(target) as folder:
@@ -114,19 +117,141 @@ def test_a_failed_write_keeps_the_old_bundle_and_leaves_nothing(tmp_path: Path) 
     with pytest.raises(OSError, match="disk full"):
         fail()
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
-    assert [path.name for path in target.iterdir()] == ["old"]
+    assert names(target) == [MANIFEST, "old"]
+    stage(target, "new")
+    assert names(tmp_path) == ["bundle"]
+    assert names(target) == [MANIFEST, "new"]
+
+
+def stage(target: Path, name: str) -> None:
     with Staging(target) as folder:
-        (folder / "new").write_text("new")
-    assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
-    assert [path.name for path in target.iterdir()] == ["new"]
+        (folder / MANIFEST).write_text("{}")
+        (folder / name).write_text(name)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".git/config"])
+def test_a_folder_that_is_no_bundle_is_never_replaced(desk_folder: Path, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "home"
+    (target / name).parent.mkdir(parents=True)
+    (target / name).write_text("mine")
+    with pytest.raises(BundleError, match="so it is no bundle and is not replaced"):
+        train(desk_folder, ROOT / "models/base", target)
+    with pytest.raises(BundleError, match="so it is no bundle and is not replaced"):
+        stage(target, "new")
+    assert (target / name).read_text() == "mine"
+    assert names(tmp_path) == ["home"]
+
+
+def test_the_target_is_checked_before_anything_is_trained(
+    desk_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("export.train._fit", lambda *_: pytest.fail("the training began"))
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("nowhere")
+    for target, said in (("file", "is not a folder"), ("file/a/b", "is a file"), ("link", "is not a folder")):
+        with pytest.raises(BundleError, match=said):
+            train(desk_folder, ROOT / "models/base", tmp_path / target)
+    with pytest.raises(BundleError, match="File name too long"):
+        train(desk_folder, ROOT / "models/base", tmp_path / ("x" * 300))
+    assert names(tmp_path) == ["file", "link"]
+
+
+def test_what_appears_at_the_target_meanwhile_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "bundle"
+    staging = Staging(target)
+    staging.__enter__()
+    target.mkdir()
+    (target / "thesis.txt").write_text("mine")
+    with pytest.raises(BundleError, match="is no bundle"):
+        staging.__exit__(None)
+    assert names(tmp_path) == ["bundle"]
+    assert names(target) == ["thesis.txt"]
+
+
+def test_an_empty_folder_may_be_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    stage(Path(), "new")
+    assert names(tmp_path) == ["empty"]
+    assert names(tmp_path / "empty") == [MANIFEST, "new"]
+
+
+@pytest.mark.parametrize(("failures", "kept"), [(1, "new"), (2, "old"), (9, "old")])
+@pytest.mark.parametrize("existing", [True, False])
+def test_two_trainings_to_one_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, kept: str, existing: bool
+) -> None:
+    """The other one's bundle comes between the look at the target and the rename onto it."""
+    target = tmp_path / "bundle"
+    if existing:
+        stage(target, "old")
+    left = failures
+    rename = Path.rename
+
+    def late(self: Path, to: Path) -> Path:
+        nonlocal left
+        if to == target and not self.match("*-old-*/bundle") and left:
+            left -= 1
+            if not target.exists():
+                target.mkdir()
+                (target / MANIFEST).write_text("{}")
+                (target / "old").write_text("the other one's")
+            raise OSError(errno.ENOTEMPTY, "Directory not empty")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", late)
+    if kept == "new":
+        stage(target, "new")
+    else:
+        with pytest.raises(BundleError, match=r"could not be replaced \(Directory not empty\)"):
+            stage(target, "new")
+    assert names(tmp_path) == ["bundle"]
+    assert names(target) == [MANIFEST, kept]
+
+
+def test_a_failed_swap_puts_the_old_bundle_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "bundle"
+    stage(target, "old")
+    rename = Path.rename
+
+    def broken(self: Path, to: Path) -> Path:
+        if to == target and self.name != "bundle":
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", broken)
+    with pytest.raises(BundleError, match="Input/output error"):
+        stage(target, "new")
+    assert names(tmp_path) == ["bundle"]
+    assert names(target) == [MANIFEST, "old"]
+
+
+@pytest.mark.parametrize("seed", ["-1", "4294967296", "x", "１"])
+def test_a_seed_that_cannot_be_is_refused(seed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["train", "desk", "-o", "out", f"--seed={seed}"])
+    assert caught.value.code == 2
+    assert "expected a whole number from 0 to 4294967295" in capsys.readouterr().err
+
+
+def test_questions_that_are_a_folder_are_refused(
+    built: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", str(built.folder), "--questions", str(tmp_path)]) == 1
+    assert f"{tmp_path}:1: cannot be read (Is a directory)" in capsys.readouterr().err
 
 
 def test_a_bundle_with_one_topic_and_one_language_can_be_built(tmp_path: Path) -> None:
     (tmp_path / "topics").mkdir()
     (tmp_path / "desk.yaml").write_text("name: one\nlanguages: [en]\n")
-    (tmp_path / "topics/a.yaml").write_text(
-        '- {id: hours, route: answer, examples: {en: ["when do you open"]}, answer: {en: "At 9."}}\n'
-    )
+    answer = "At 9.\u2028Or\u2029at\u008510."
+    topic = {"id": "hours", "route": "answer", "examples": {"en": ["when do you open"]}}
+    (tmp_path / "topics/a.yaml").write_text(json.dumps([topic | {"answer": {"en": answer}}]))
     bundle, evaluation = train(tmp_path, ROOT / "models/base", tmp_path / "out")
+    assert [answer.text for answer in load_bundle(bundle.folder).answers.values()] == [answer]
     assert [topic.id for topic in load_bundle(bundle.folder).topics] == ["hours"]
     assert evaluation.total().questions == 0
