@@ -182,7 +182,11 @@ def test_odd_paths_get_openai_errors(desk: Desk) -> None:
     with desk() as relay:
         for path in ("/v1/x%0d%0aX-A:1", "/%76%31/chat/completions", "/v1x", "//v1/models"):
             response = httpx2.get(relay.url + path)
-            assert response.json()["error"]["code"] in ("not_found", "upstream_unset", "method_not_allowed"), path
+            assert response.json()["error"]["code"] in (
+                "not_found",
+                "upstream_unset",
+                "method_not_allowed",
+            ), path
             assert response.headers["x-frontdesk-schema"] == "1"
 
 
