@@ -30,7 +30,8 @@ bundle: $(VENV)/.dev
 	$(BIN)/frontdesk train examples/desk -o models/demo
 
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Frontdesk needs Python 3.11 or newer: make PYTHON=python3.11 …"'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Frontdesk needs Python 3.11 or newer: make PYTHON=python3.11 …")'
+	@echo "Setting up $(VENV): about half a minute"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 

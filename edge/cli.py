@@ -165,9 +165,14 @@ def _check(args: argparse.Namespace) -> int:
 
 def _train(args: argparse.Namespace) -> int:
     _need_export("train")
+    from export.check import check_desk
+    from export.desk import load_desk
     from export.evaluate import table
     from export.train import train
 
+    for finding in check_desk(load_desk(args.desk)):
+        if finding.level == "error" or "calibration" in finding.message:
+            print(f"frontdesk: {finding.where}: {finding.level}: {finding.message}", file=sys.stderr)
     bundle, evaluation = train(args.desk, args.base, args.out, args.seed)
     if args.json:
         _print_json({"bundle": f"{bundle.name}@{bundle.version}", "test": evaluation.as_dict()})
@@ -208,7 +213,7 @@ def _need_export(command: str) -> None:
         import yaml  # noqa: F401
     except ImportError as exc:
         raise FrontdeskError(
-            f"`frontdesk {command}` needs the extra 'export': pip install 'frontdesk[export]'."
+            f"`frontdesk {command}` needs the extra 'export'; in a checkout: pip install -e '.[export]'."
         ) from exc
 
 

@@ -19,13 +19,13 @@ from edge.errors import ConfigError
 
 _AGENT_START_SECONDS = 30
 _CURLS = """
-Frontdesk      http://{host}:{port}/v1      (bundle {bundle})
+Frontdesk      {address}      (bundle {bundle})
 central agent  {upstream}
 
 Try it:
-  curl -s http://{host}:{port}/v1/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"公司几点上班？"}}]}}'
-  curl -si http://{host}:{port}/v1/chat/completions -H 'content-type: application/json' -H 'x-frontdesk-debug: 1' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"what time do we start?"}}]}}'
-  curl -siN http://{host}:{port}/v1/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","stream":true,"messages":[{{"role":"user","content":"帮我对比一下这两款手机并写一封投诉信"}}]}}'
+  curl -s {address}/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"公司几点上班？"}}]}}'; echo
+  curl -si {address}/chat/completions -H 'content-type: application/json' -H 'x-frontdesk-debug: 1' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"what time do we start?"}}]}}'; echo
+  curl -siN {address}/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","stream":true,"messages":[{{"role":"user","content":"帮我对比一下这两款手机并写一封投诉信"}}]}}'
 
 Stop with Ctrl+C.
 """  # noqa: E501 - lines to copy
@@ -35,6 +35,7 @@ def serve(settings: Settings) -> None:
     """Serve until the process is stopped."""
     uvicorn = _uvicorn()
     _check_free(settings.host, settings.port)
+    sys.stderr.write(_summary(settings))
     uvicorn.run(
         create_app(settings),
         host=settings.host,
@@ -47,6 +48,28 @@ def serve(settings: Settings) -> None:
     )
 
 
+def _summary(settings: Settings) -> str:
+    """One line that says what is about to be served, and warnings on what would surprise."""
+    answering = settings.answering
+    share = str(answering.share) if answering.mode == "on" and answering.share < 1 else answering.mode
+    lines = [
+        f"Frontdesk serves {settings.bundle} on {_address(settings)}, answering {share}, "
+        f"agent {settings.upstream.base_url or 'none'}."
+    ]
+    if not settings.upstream.base_url:
+        lines.append(
+            "Warning: without FRONTDESK_UPSTREAM_BASE_URL every turn that needs the agent gets a 503."
+        )
+    if 0 < answering.share < 1 and not settings.identity_header:
+        lines.append("Warning: without identity_header a share goes by credential or address, not by user.")
+    return "\n".join(lines) + "\n"
+
+
+def _address(settings: Settings) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}/v1"
+
+
 def dev(settings: Settings, agent: Path | None) -> None:
     """Serve on this machine; start ``agent`` as the upstream where none is configured."""
     _uvicorn()
@@ -56,8 +79,7 @@ def dev(settings: Settings, agent: Path | None) -> None:
     with _agent(settings, agent) as upstream:
         settings = replace(settings, upstream=replace(settings.upstream, base_url=upstream))
         shown = _CURLS.format(
-            host=f"[{settings.host}]" if ":" in settings.host else settings.host,
-            port=settings.port,
+            address=_address(settings),
             bundle=settings.bundle,
             upstream=upstream or "none configured",
         )
@@ -117,7 +139,7 @@ def _check_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as exc:
             raise ConfigError(
-                f"{host}:{port} cannot be used ({exc.strerror}); choose another with --port."
+                f"{host}:{port} cannot be used ({exc.strerror}); choose another: --port, or PORT=… make run."
             ) from exc
 
 

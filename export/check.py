@@ -26,6 +26,7 @@ def check_desk(desk: Desk, today: date | None = None) -> list[Finding]:
         *_duplicates(desk, normaliser),
         *_leaks(desk, normaliser),
         *_thin(desk),
+        *_uncalibrated(desk),
         *_answers(desk, today or date.today()),
     ]
 
@@ -95,6 +96,17 @@ def _thin(desk: Desk) -> list[Finding]:
                     )
                 )  # fmt: skip
     return findings
+
+
+def _uncalibrated(desk: Desk) -> list[Finding]:
+    """Languages without held-out questions: nothing can be said of a threshold there."""
+    counts = Counter(question.lang for question in desk.calibrate)
+    where = str(desk.folder / "eval/calibrate.jsonl")
+    return [
+        Finding("warning", where, f"No calibration questions in {lang}: only exact texts are answered.")
+        for lang in desk.languages
+        if not counts[lang]
+    ]
 
 
 def _answers(desk: Desk, today: date) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -14,10 +15,13 @@ import onnx
 from edge.bundle import MANIFEST, ROUTER_FILE, SCHEMA_VERSION, file_sha256
 from edge.errors import BundleError
 from edge.normaliser import NORMALISER_VERSION, LangRule
+from edge.query import fingerprint
 from export.calibrate import Calibration
 from export.desk import Desk, DeskTopic
 from export.encoder import Encoder
 from export.guards import guard_data, topic_signals
+
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
 def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str, Any]:
@@ -35,7 +39,7 @@ def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str
             "simplified": base.normaliser.simplified,
         },
         "lang_rule": {"han_share": rule.han_share, "other_share": rule.other_share},
-        "system_prompts": desk.system_prompts if desk.system_prompts == "any" else list(desk.system_prompts),
+        "system_prompts": _fingerprints(desk),
         "unproven": desk.unproven,
         "risk": {"max_wrong": desk.risk.max_wrong, "confidence": desk.risk.confidence},
         "thresholds": {
@@ -191,6 +195,13 @@ def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Encoder) -> dict[s
         # Only a curated answer can be the wrong answer to a changed question.
         "signals": topic_signals(guards, texts, base.normaliser) if topic.route == "answer" else None,
     }
+
+
+def _fingerprints(desk: Desk) -> str | list[str]:
+    """``any``, or the fingerprints of the prompts; what looks like one already is taken as it is."""
+    if isinstance(desk.system_prompts, str):
+        return desk.system_prompts
+    return [p if _FINGERPRINT.fullmatch(p) else fingerprint(p) for p in desk.system_prompts]
 
 
 def _exact(base: Encoder, text: str) -> str:
