@@ -39,7 +39,11 @@ async def classify(pipeline: Pipeline, data: Mapping[str, Any]) -> list[dict[str
 def row(pipeline: Pipeline, query: Query) -> dict[str, Any]:
     """The decision on a query, with everything that led to it."""
     spans = Spans()
-    decision = pipeline.decide(query, spans)
+    return row_of(pipeline.decide(query, spans), spans)
+
+
+def row_of(decision: Decision, spans: Spans) -> dict[str, Any]:
+    """The row of a decision that was made already."""
     reading = decision.reading
     confidence = decision.confidence
     return {

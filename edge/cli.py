@@ -116,18 +116,20 @@ def _dev(args: argparse.Namespace) -> int:
 
 
 def _ask(args: argparse.Namespace) -> int:
-    from edge.classify import row
+    from edge.classify import row_of
     from edge.host import open_pipeline
     from edge.query import Query
+    from edge.telemetry import Spans
 
     text = sys.stdin.read() if args.text == "-" else args.text
     pipeline = open_pipeline(args.bundle, Answering())
     query = Query.of_text(text, pipeline.runtime.bundle.normaliser)
-    result = row(pipeline, query)
+    spans = Spans()
+    decision = pipeline.decide(query, spans)
+    result = row_of(decision, spans)
     if args.json:
         _print_json(result)
         return 0
-    decision = pipeline.judge(query)
     confidence = "" if decision.confidence is None else f" at {decision.confidence:.3f}"
     print(f"{decision.path}  {decision.reason}  {decision.topic or '-'}{confidence}")
     for hit in decision.guards:
@@ -167,13 +169,16 @@ def _train(args: argparse.Namespace) -> int:
     _need_export("train")
     from export.check import check_desk
     from export.desk import load_desk
+    from export.encoder import Encoder
     from export.evaluate import table
-    from export.train import train
+    from export.pools import load_pools
+    from export.train import train_desk
 
-    for finding in check_desk(load_desk(args.desk)):
+    desk = load_desk(args.desk)
+    for finding in check_desk(desk):
         if finding.level == "error" or "calibration" in finding.message:
             print(f"frontdesk: {finding.where}: {finding.level}: {finding.message}", file=sys.stderr)
-    bundle, evaluation = train(args.desk, args.base, args.out, args.seed)
+    bundle, evaluation = train_desk(desk, Encoder(args.base), load_pools(), args.out, args.seed)
     if args.json:
         _print_json({"bundle": f"{bundle.name}@{bundle.version}", "test": evaluation.as_dict()})
         return 0
