@@ -5,16 +5,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8080
+NODE_CLIENT := tests/contract/node
 
 .PHONY: run test test-all lint format bundle clean
 
 run: $(VENV)/.serve
 	@$(BIN)/frontdesk dev --bundle models/demo --agent examples/agent/agent.py --port $(PORT)
 
-test: $(VENV)/.dev lint
+test: $(VENV)/.dev $(NODE_CLIENT)/node_modules/.done lint
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-all: $(VENV)/.distill lint
+test-all: $(VENV)/.distill $(NODE_CLIENT)/node_modules/.done lint
 	$(BIN)/python -m pytest -q
 
 lint: $(VENV)/.dev
@@ -47,5 +48,12 @@ $(VENV)/.distill: pyproject.toml $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -e '.[dev,distill]'
 	@touch $@
 
+# npm ci removes node_modules first, so the mark is gone until all of it is there.
+$(NODE_CLIENT)/node_modules/.done: $(NODE_CLIENT)/package.json $(NODE_CLIENT)/package-lock.json
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version >/dev/null || \
+	  { echo "make test needs Node.js 20 or newer with npm, for the tests with OpenAI's Node SDK: https://nodejs.org/en/download"; exit 1; }
+	npm ci --prefix $(NODE_CLIENT) --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(NODE_CLIENT)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,6 +11,7 @@ from edge.config import Settings, load_settings
 from edge.endpoints import Endpoints
 from edge.forward import Forwarder
 from edge.host import Host
+from edge.identity import Identity
 from edge.sinks.jsonlog import json_log
 from edge.telemetry import Sink
 from edge.transport import upstream_transport
@@ -31,7 +32,8 @@ def create_app(
         sinks = [json_log()] if settings.log == "json" else []
     forwarder = Forwarder(settings.upstream, transport or upstream_transport(settings.upstream))
     shown = host or Host()
-    endpoints = Endpoints(settings, shown, forwarder, sinks)
+    identity = Identity(settings)
+    endpoints = Endpoints(settings, shown, forwarder, identity, sinks)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
@@ -43,6 +45,7 @@ def create_app(
         if loading is not None:
             await loading
         await forwarder.close()
+        await identity.close()
 
     # The endpoints see every request, also those whose path no route pattern would match.
     return Router(default=endpoints.handle, lifespan=lifespan)

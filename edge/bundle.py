@@ -13,9 +13,10 @@ from edge.errors import BundleError
 from edge.guards import Guards
 from edge.normaliser import NORMALISER_VERSION, Lang, LangRule, Normaliser
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = "frontdesk.json"
 ROUTER_FILE = "onnx/model_quantized.onnx"
+_LIMITS = ("min_in_scope", "max_needs_context", "max_needs_context_in_dialogue")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,10 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A whole bundle. ``topics[i]`` belongs to ``logits[:, i]``."""
+    """A whole bundle. ``topics[i]`` belongs to ``logits[:, i]``.
+
+    ``public``: its answers may be given to anybody, also to callers whom nobody vouches for.
+    """
 
     folder: Path
     name: str
@@ -61,6 +65,7 @@ class Bundle:
     min_in_scope: float
     max_needs_context: float
     max_needs_context_in_dialogue: float
+    public: bool
     answer_unproven: bool
     system_prompts: frozenset[str] | None
     guards: Guards
@@ -110,7 +115,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_bytes())
     except FileNotFoundError as exc:
         raise BundleError(
-            f"{folder} has no {MANIFEST}: it is no bundle, or a copy that has not ended."
+            f"{folder} has no {MANIFEST}: it is no bundle, or a copy that has not ended; "
+            "copy the bundle again, or build one with `frontdesk train`."
         ) from exc
     except ValueError as exc:
         raise BundleError(f"{path} is not valid JSON ({exc}); copy the bundle again.") from exc
@@ -144,7 +150,8 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         raise ValueError(f"normaliser version {norm['version']}, this Frontdesk has {NORMALISER_VERSION}")
     normaliser = Normaliser(norm["traditional"], norm["simplified"], LangRule(**manifest["lang_rule"]))
     topics = tuple(_topic(entry) for entry in manifest["topics"])
-    answers, exact = _read_answers(folder / "answers.jsonl")
+    answers, exact = _read_answers(folder / "answers.jsonl", {topic.id for topic in topics})
+    limits = {name: _share(manifest["limits"][name], f"limits.{name}") for name in _LIMITS}
     prompts = manifest["system_prompts"]
     return Bundle(
         folder=folder,
@@ -154,10 +161,9 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         max_tokens=manifest["max_tokens"],
         normaliser=normaliser,
         topics=topics,
-        thresholds={key: Threshold(**value) for key, value in manifest["thresholds"].items()},
-        min_in_scope=manifest["limits"]["min_in_scope"],
-        max_needs_context=manifest["limits"]["max_needs_context"],
-        max_needs_context_in_dialogue=manifest["limits"]["max_needs_context_in_dialogue"],
+        thresholds={key: _threshold(key, value) for key, value in manifest["thresholds"].items()},
+        **limits,
+        public=manifest["public"] is True,
         answer_unproven=manifest["unproven"] == "answer",
         system_prompts=None if prompts == "any" else frozenset(prompts),
         guards=Guards.of_data(manifest["guards"], {t["id"]: t["signals"] for t in manifest["topics"]}),
@@ -169,6 +175,21 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
     )
 
 
+def _share(value: object, name: str) -> float:
+    """A number in [0, 1]. Anything else would let comparisons fail towards answering."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be a number from 0 to 1, got {value!r}")
+    return float(value)
+
+
+def _threshold(key: str, entry: Mapping[str, Any]) -> Threshold:
+    if not isinstance(entry["proven"], bool):
+        raise TypeError(f"thresholds.{key}.proven must be true or false, got {entry['proven']!r}")
+    names = ("confidence", "margin", "bound", "max_wrong")
+    shares = {name: _share(entry[name], f"thresholds.{key}.{name}") for name in names}
+    return Threshold(**shares, proven=entry["proven"])
+
+
 def _topic(entry: Mapping[str, Any]) -> Topic:
     until = entry["valid_until"]
     return Topic(
@@ -178,19 +199,41 @@ def _topic(entry: Mapping[str, Any]) -> Topic:
         volatility=entry["volatility"],
         valid_until=None if until is None else date.fromisoformat(until),
         tools=tuple(entry["tools"]),
-        confidence=entry["confidence"],
+        confidence=None
+        if entry["confidence"] is None
+        else _share(entry["confidence"], f"the confidence of {entry['id']}"),
     )
 
 
-def _read_answers(path: Path) -> tuple[dict[tuple[str, Lang], Answer], dict[str, str]]:
+def _read_answers(path: Path, topics: set[str]) -> tuple[dict[tuple[str, Lang], Answer], dict[str, str]]:
     answers: dict[tuple[str, Lang], Answer] = {}
     exact: dict[str, str] = {}
-    # Only "\n" ends a line: texts may hold the others that str.splitlines knows.
-    for line in path.read_text("utf-8-sig").split("\n"):
-        if not line.strip():
-            continue
-        entry = json.loads(line)
-        lang = Lang(entry["lang"])
-        answers[entry["topic"], lang] = Answer(entry["topic"], lang, entry["text"], entry["tokens"])
-        exact |= dict.fromkeys(entry["exact"], entry["topic"])
+    number = 0
+    try:
+        # Only "\n" ends a line: texts may hold the others that str.splitlines knows.
+        for number, line in enumerate(path.read_text("utf-8-sig").split("\n"), 1):  # noqa: B007
+            if not line.strip():
+                continue
+            entry = json.loads(line)
+            answer = _answer(entry, topics)
+            answers[answer.topic, answer.lang] = answer
+            exact |= dict.fromkeys(entry["exact"], answer.topic)
+    except (KeyError, TypeError, ValueError) as exc:
+        raise BundleError(
+            f"{path}:{number} is no answer ({type(exc).__name__}: {exc}); "
+            "build the bundle again with `frontdesk train`."
+        ) from exc
     return answers, exact
+
+
+def _answer(entry: Mapping[str, Any], topics: set[str]) -> Answer:
+    topic, text, tokens, exact = (entry[name] for name in ("topic", "text", "tokens", "exact"))
+    if topic not in topics:
+        raise ValueError(f"there is no topic {topic!r}")
+    if not isinstance(text, str) or not text.strip():
+        raise TypeError("'text' must be a text")
+    if type(tokens) is not int or tokens < 0:
+        raise TypeError("'tokens' must be a whole number")
+    if not isinstance(exact, list) or not all(isinstance(key, str) for key in exact):
+        raise TypeError("'exact' must be a list of texts")
+    return Answer(topic, Lang(entry["lang"]), text, tokens)

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from edge.config import Answering, Settings, load_settings
+from edge.config import KEY_ID, Answering, Settings, load_settings
 from edge.errors import ConfigError, FrontdeskError
 
 DEFAULT_BUNDLE = Path("models/demo")
@@ -80,6 +80,17 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base")
     train.add_argument("--seed", type=_seed, default=0)
     train.set_defaults(run=_train)
+
+    key = commands.add_parser("key", parents=[common], help="make an API key for auth = keys")
+    key.add_argument("id", help="a name for the key, such as the application that will use it")
+    key.add_argument("--tenant", default="", help="whose key it is; it goes into the log")
+    key.set_defaults(run=_key)
+
+    observe = commands.add_parser(
+        "observe", parents=[common], help="print from a log what would have been answered, and why not"
+    )
+    observe.add_argument("log", type=Path, metavar="LOG", help="the server's JSON log; - is stdin")
+    observe.set_defaults(run=_observe)
 
     evaluate = commands.add_parser("eval", parents=[common], help="judge held-out questions with a bundle")
     evaluate.add_argument("bundle", type=Path, nargs="?", default=DEFAULT_BUNDLE, metavar="BUNDLE")
@@ -209,6 +220,40 @@ def _eval(args: argparse.Namespace) -> int:
     else:
         print(table(result))
     return 0
+
+
+def _key(args: argparse.Namespace) -> int:
+    from edge.identity import new_key
+
+    if not (KEY_ID.fullmatch(args.id) and (not args.tenant or KEY_ID.fullmatch(args.tenant))):
+        raise ConfigError("A key's id and tenant are of letters, digits, '_', '.' and '-', up to 64.")
+    key, digest = new_key()
+    if args.json:
+        _print_json({"id": args.id, "key": key, "sha256": digest, "tenant": args.tenant})
+        return 0
+    print(f"# The key, shown this once; the client sends it as its API key:\n# {key}\n[[keys]]")
+    print(f'id = "{args.id}"\nsha256 = "{digest}"')
+    if args.tenant:
+        print(f'tenant = "{args.tenant}"')
+    return 0
+
+
+def _observe(args: argparse.Namespace) -> int:
+    from edge.observe import read_log, table
+
+    if str(args.log) == "-":
+        observed = read_log(sys.stdin)
+    else:
+        try:
+            with args.log.open(encoding="utf-8", errors="replace") as lines:
+                observed = read_log(lines)
+        except OSError as exc:
+            raise FrontdeskError(f"{args.log} cannot be read: {exc.strerror}.") from exc
+    if args.json:
+        _print_json(observed.as_dict())
+    else:
+        print(table(observed))
+    return 0 if observed.turns else 1
 
 
 def _need_export(command: str) -> None:

@@ -1,18 +1,24 @@
 """Server settings: flag > environment > frontdesk.toml > default. Policy is not here but in the bundle."""
 
+import json
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import date
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from edge.errors import ConfigError
+from edge.toml import read_toml
 
 CONFIG_FILE = "frontdesk.toml"
 _HEADER_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]*")
+KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 _USER_INFO = re.compile("//[^/]*@")
 
 
@@ -50,12 +56,25 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """An API key of ours, known by its SHA-256 alone. ``valid_until``: the last day (UTC) that it works."""
+
+    id: str
+    sha256: str
+    tenant: str = ""
+    valid_until: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that ``frontdesk serve`` needs.
 
-    ``identity_header``: a header set by a proxy in front that names the user; it decides who
-    belongs to an answering share. ``budget_ms``: time to the first byte unless the request says
-    otherwise. ``models``: names of models that clients send, mapped to the upstream's names.
+    ``auth``: who tells callers apart. ``passthrough``: the agent, by the client's own credential;
+    ``keys``: we, by our own keys; ``proxy``: a proxy in front, by ``identity_header``. That header, and
+    ``tenant_header``, are believed only from ``trusted_proxies``. ``auth_check_url``: asked about a
+    client's credential before a desk that is not public answers; remembered for ``auth_check_s``
+    seconds. ``budget_ms``: time to the first byte unless the request says otherwise. ``models``: names
+    of models that clients send, mapped to the upstream's names.
     """
 
     bundle: Path = Path("models/demo")
@@ -65,7 +84,13 @@ class Settings:
     answering: Answering = Answering()
     max_body_bytes: int = 1_000_000
     budget_ms: int = 2000
+    auth: str = "passthrough"
+    keys: tuple[Key, ...] = ()
     identity_header: str = ""
+    tenant_header: str = ""
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = _LOOPBACK
+    auth_check_url: str = ""
+    auth_check_s: float = 60.0
     models: Mapping[str, str] = field(default_factory=dict)
     log: str = "json"
 
@@ -82,31 +107,43 @@ def load_settings(
     for name, value in (flags or {}).items():
         if value is not None:
             settings = _set(settings, name, value, f"the flag --{name.replace('_', '-')}")
+    _check_together(settings)
     return settings
+
+
+def _check_together(settings: Settings) -> None:
+    """Raise ConfigError for settings that are right alone and wrong together."""
+    if settings.auth == "keys" and not settings.keys:
+        raise ConfigError(
+            "auth is keys, and there is no key: make one with `frontdesk key NAME` and put what it prints "
+            f"into {CONFIG_FILE}."
+        )
+    if settings.keys and settings.auth != "keys":
+        raise ConfigError(f'There are keys, and auth is {settings.auth}: set auth = "keys" or remove them.')
+    if settings.auth == "proxy" and not settings.identity_header:
+        raise ConfigError(
+            'auth is proxy: name the header in which the proxy says who asks, identity_header = "…".'
+        )
 
 
 def _from_file(file: Path | None) -> Settings:
     path = file or Path(CONFIG_FILE)
-    if file is None and not path.exists():
-        return Settings()
-    try:
-        data = tomllib.loads(path.read_text("utf-8-sig"))
-    except OSError as exc:
-        raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
-    except ValueError as exc:
-        raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
-    except RecursionError as exc:
-        raise ConfigError(f"{path} is not valid TOML: it is nested too deeply.") from exc
     settings = Settings()
-    for key, value in data.items():
+    if file is None and not path.exists():
+        return settings
+    toml = read_toml(path)
+    for key, value in toml.data.items():
         if key == "upstream" and isinstance(value, dict):
             for inner, inner_value in value.items():
-                settings = _set(settings, f"upstream_{inner}", inner_value, f"{path}: upstream.{inner}")
+                settings = _set(settings, f"upstream_{inner}", inner_value, toml.place(key, inner))
         elif key == "model" and isinstance(value, dict):
-            models = {name: _model(target, f"{path}: model.{name}") for name, target in value.items()}
+            models = {name: _model(target, toml.place(key, name)) for name, target in value.items()}
             settings = replace(settings, models=models)
+        elif key == "keys" and isinstance(value, list):
+            for index in range(len(value)):  # so that a wrong one is told with its own line
+                settings = _set(settings, key, value[: index + 1], toml.place(key, index))
         else:
-            settings = _set(settings, key, value, f"{path}: {key}")
+            settings = _set(settings, key, value, toml.place(key))
     return settings
 
 
@@ -124,7 +161,7 @@ def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
     return settings
 
 
-def _set(settings: Settings, name: str, value: object, where: str) -> Settings:
+def _set(settings: Settings, name: str, value: object, where: object) -> Settings:
     parse = _SETTERS.get(name)
     if parse is None:
         raise ConfigError(f"{where} is not a setting. Settings: {', '.join(sorted(_SETTERS))}, [model].")
@@ -140,14 +177,14 @@ def _set(settings: Settings, name: str, value: object, where: str) -> Settings:
 
 def _shown(name: str, value: object) -> str:
     """What of a wrong value may be shown: keys and passwords may not."""
-    if name == "upstream_api_key":
+    if name in ("upstream_api_key", "keys"):
         return "cannot be used"
     shown = _USER_INFO.sub("//***@", value) if isinstance(value, str) else value
     return f"is {shown!r}"
 
 
-def _model(value: object, where: str) -> str:
-    if not isinstance(value, str):
+def _model(value: object, where: object) -> str:
+    if not isinstance(value, str) or not value:
         raise ConfigError(
             f"{where} is {value!r}: expected the upstream's name of the model; quote a name that has a dot."
         )
@@ -167,6 +204,51 @@ def _host(value: object) -> str:
     return host
 
 
+def _networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list):
+        raise TypeError("expected a list of networks such as 10.0.0.0/8")
+    try:
+        return tuple(ip_network(_text(item).strip()) for item in listed if item != "")
+    except ValueError as exc:
+        raise ValueError(f"expected networks such as 10.0.0.0/8 or ::1/128; {exc}") from None
+
+
+def _keys(value: object) -> tuple[Key, ...]:
+    """From a TOML array of tables, or the same as JSON."""
+    listed = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise TypeError("expected tables [[keys]] with id, sha256, tenant and valid_until")
+    keys = tuple(_key(number, entry) for number, entry in enumerate(listed, 1))
+    for what in ("id", "sha256"):
+        seen = [getattr(key, what) for key in keys]
+        twice = [index for index, item in enumerate(seen) if item in seen[:index]]
+        if twice:
+            raise ValueError(f"key {keys[twice[0]].id!r} has the {what} of an earlier one")
+    return keys
+
+
+def _key(number: int, entry: Mapping[str, Any]) -> Key:
+    unknown = entry.keys() - {"id", "sha256", "tenant", "valid_until"}
+    if unknown:
+        raise ValueError(f"key {number} has {min(unknown)!r}; it takes id, sha256, tenant and valid_until")
+    id_, digest, tenant = entry.get("id"), entry.get("sha256"), entry.get("tenant", "")
+    if not isinstance(id_, str) or not KEY_ID.fullmatch(id_):
+        raise ValueError(f"key {number} needs an id of letters, digits, '_', '.' and '-'")
+    if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise ValueError(f"key {id_!r} needs the sha256 that `frontdesk key` printed: 64 hexadecimal digits")
+    if not isinstance(tenant, str) or not (tenant == "" or KEY_ID.fullmatch(tenant)):
+        raise ValueError(f"key {id_!r} needs a tenant of letters, digits, '_', '.' and '-'")
+    until = entry.get("valid_until")
+    try:
+        until = date.fromisoformat(until) if isinstance(until, str) else until
+    except ValueError:
+        until = 0
+    if until is not None and type(until) is not date:
+        raise ValueError(f"key {id_!r} needs a valid_until such as 2027-12-31")
+    return Key(id_, digest, tenant, until)
+
+
 def _secret(value: object) -> str:
     secret = _text(value).strip()  # files of secrets end in a line break
     if not secret.isascii() or not secret.isprintable() or " " in secret:
@@ -182,7 +264,10 @@ def _header_name(value: object) -> str:
 
 
 def _path(value: object) -> Path:
-    return Path(value) if isinstance(value, Path) else Path(_text(value))
+    text = _text(str(value) if isinstance(value, Path) else value)
+    if not text or "\0" in text:
+        raise ValueError("expected the path of a folder")
+    return Path(text)
 
 
 def _number(kind: Callable[[Any], Any], low: float, high: float) -> Callable[[object], Any]:
@@ -238,7 +323,13 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "answering": Answering.of,
     "max_body_bytes": _number(int, 1000, 1_000_000_000),
     "budget_ms": _number(int, 1, 3_600_000),
+    "auth": _one_of("passthrough", "keys", "proxy"),
+    "keys": _keys,
     "identity_header": _header_name,
+    "tenant_header": _header_name,
+    "trusted_proxies": _networks,
+    "auth_check_url": lambda value: _url(value) if value else "",
+    "auth_check_s": _SECONDS,
     "log": _one_of("json", "off"),
 }
 # Every plain field can be set from outside; a new one that is forgotten here fails at import.

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     SLOT_MISSING = "slot_missing"
     TOOL_FAILED = "tool_failed"
     OVER_BUDGET = "over_budget"
+    UNVERIFIED_CALLER = "unverified_caller"
     CONTROL_GROUP = "control_group"
     MATCHED = "matched"
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -15,14 +15,23 @@ from starlette.websockets import WebSocketClose
 from edge.classify import classify
 from edge.config import Settings
 from edge.decision import Answer, Decision, Path, Reason
-from edge.errors import MethodNotAllowed, NotFound, NotReady, RequestError
+from edge.errors import (
+    BadRequest,
+    MethodNotAllowed,
+    NotFound,
+    NotReady,
+    RequestError,
+    RequestTooLarge,
+    Unauthorized,
+)
 from edge.exchange import Exchange, unix_now
 from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed, body_stream
 from edge.hints import HINTS_HEADER, Hints, format_hints
 from edge.host import Host
-from edge.pipeline import Pipeline
+from edge.identity import Identity
+from edge.pipeline import Pipeline, withhold
 from edge.query import Query
-from edge.stages.admit import ClientLeft, check_framing, read_body
+from edge.stages.admit import ClientLeft, check_framing, read_body, trimmed
 from edge.telemetry import Sink
 from edge.wire import completion_events, completion_json, json_bytes, parse_chat, parse_object, with_model
 
@@ -36,22 +45,33 @@ logger = logging.getLogger("frontdesk")
 class Endpoints:
     """The request handlers over one host (bundle and pipeline) and one upstream."""
 
-    def __init__(self, settings: Settings, host: Host, forwarder: Forwarder, sinks: Sequence[Sink]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        host: Host,
+        forwarder: Forwarder,
+        identity: Identity,
+        sinks: Sequence[Sink],
+    ) -> None:
         self.settings = settings
         self.host = host
         self.forwarder = forwarder
+        self.identity = identity
         self.sinks = sinks
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route one HTTP request, answer its errors, and tell the sinks how it ended."""
         if scope["type"] != "http":
             return await WebSocketClose()(scope, receive, send)
+        scope = trimmed(scope)
         exchange = Exchange(scope, self.settings.budget_ms)
         exchange.bundle = self.host.label
         relayed = Relayed()
         status, outcome = 200, "ok"
         try:
             check_framing(scope)
+            if not scope["path"].startswith("/health/"):
+                exchange.caller, exchange.scope = self.identity.admit(scope)
             await self._endpoint(scope)(exchange, receive, send, relayed)
             status, outcome = relayed.status or 200, relayed.outcome
         except RequestError as error:
@@ -78,17 +98,26 @@ class Endpoints:
         path, method = scope["path"], scope["method"]
         if path.startswith("/v1/"):
             path = path.rstrip("/")
-        routes: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {
-            "/v1/chat/completions": ("POST", self.chat),
+        if method in ("TRACE", "CONNECT"):
+            # One shows the client which credential we sent, the other makes a tunnel of the connection.
+            raise MethodNotAllowed(f"{method} is not served here.", allow="GET, POST")
+        # What the upstream has too goes there with any other method: it may list stored completions.
+        shared: dict[tuple[str, str], Callable[..., Awaitable[None]]] = {
+            ("/v1/chat/completions", "POST"): self.chat,
+            ("/v1/models", "GET"): self.models,
+            ("/v1/models", "HEAD"): self.models,
+        }
+        ours: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {
             "/v1/classify": ("POST", self.classify),
-            "/v1/models": ("GET", self.models),
             "/health/liveness": ("GET", self.liveness),
             "/health/readiness": ("GET", self.readiness),
         }
-        if path in routes:
-            expected, endpoint = routes[path]
+        if (path, method) in shared:
+            return shared[path, method]
+        if path in ours:
+            expected, endpoint = ours[path]
             if method != expected and not (expected == "GET" and method == "HEAD"):
-                raise MethodNotAllowed(f"{path} takes {expected}, got {method}.")
+                raise MethodNotAllowed(f"{path} takes {expected}, got {method}.", allow=expected)
             return endpoint
         raw = scope.get("raw_path") or scope["path"].encode()
         if path.startswith("/v1/") and raw.startswith(b"/v1/") and not {"..", "."} & set(path.split("/")):
@@ -97,41 +126,61 @@ class Endpoints:
 
     async def chat(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
         """``POST /v1/chat/completions``: decide, then answer or forward."""
-        body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
-        exchange.spans.mark("admit")
-        if exchange.header(OWN_PREFIX + b"bypass") == "1":
-            exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
+        observing = self.settings.answering.mode == "observe"
+        try:
+            body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
+            exchange.spans.mark("admit")
+            if exchange.header(OWN_PREFIX + b"bypass") == "1":
+                exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
+                return await self._forward(exchange, receive, send, relayed, body)
+            if exchange.header(b"content-encoding") not in ("", "identity"):
+                exchange.decision = Decision(Path.AGENT, Reason.CLIENT_OPTIONS)
+                return await self._forward(exchange, receive, send, relayed, body)
+            data = parse_chat(body)
+        except (BadRequest, RequestTooLarge) as error:
+            if not observing:
+                raise
+            # Whoever only watches must not refuse either.
+            exchange.decision = Decision(Path.AGENT, Reason.OBSERVE)
+            if isinstance(error, RequestTooLarge):
+                read, more = error.read, error.more
+                return await self.pass_through(exchange, receive, send, relayed, read, more=more)
             return await self._forward(exchange, receive, send, relayed, body)
-        data = parse_chat(body)
         pipeline = self.host.pipeline
         if pipeline is None:
             exchange.decision = Decision(Path.AGENT, Reason.NOT_READY)
         else:
-            identity = self._identity(exchange)
-            query = Query.of_body(data, pipeline.runtime.bundle.normaliser, identity)
-            exchange.spans.mark("query")
-            exchange.decision = self._decide(pipeline, query, exchange)
-            if exchange.decision.answer is not None:
+            query, decision = self._decide(pipeline, data, exchange)
+            if decision.answer is not None and not await self._may_read(pipeline, exchange):
+                decision = withhold(decision, Reason.UNVERIFIED_CALLER)
+            exchange.decision = decision
+            if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
-                return await self._answer(exchange, send, exchange.decision.answer, query)
+                return await self._answer(exchange, send, decision.answer, query)
         model = data.get("model")
         if isinstance(model, str) and model in self.settings.models:
             body = with_model(data, self.settings.models[model])
         return await self._forward(exchange, receive, send, relayed, body)
 
-    def _decide(self, pipeline: Pipeline, query: Query, exchange: Exchange) -> Decision:
+    def _decide(
+        self, pipeline: Pipeline, data: Mapping[str, Any], exchange: Exchange
+    ) -> tuple[Query | None, Decision]:
         """The pipeline's decision; a forward if it fails, because a user must not suffer for our fault."""
         try:
-            return pipeline.decide(query, exchange.spans)
+            query = Query.of_body(data, pipeline.runtime.bundle.normaliser, self._user(exchange))
+            exchange.spans.mark("query")
+            return query, pipeline.decide(query, exchange.spans)
         except Exception:
             logger.exception("The request %s could not be decided on, and is forwarded.", exchange.request_id)
-            return Decision(Path.AGENT, Reason.NOT_READY)
+            return None, Decision(Path.AGENT, Reason.NOT_READY)
 
     async def classify(self, exchange: Exchange, receive: Receive, send: Send, _: Relayed) -> None:
         """``POST /v1/classify``: readings and decisions, never an upstream call."""
         body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
         if self.host.pipeline is None:
-            raise NotReady(f"The bundle is not ready: {self.host.error or 'it is being loaded'}.")
+            raise NotReady("The bundle is not ready; GET /health/readiness says why.")
+        if not await self._may_read(self.host.pipeline, exchange):
+            raise Unauthorized("This desk is not public, and nothing vouches for the caller's credential.")
         rows = await classify(self.host.pipeline, parse_object(body))
         exchange.spans.mark("classify")
         result = {"data": rows, "bundle": self.host.label}
@@ -142,8 +191,10 @@ class Endpoints:
         ours = {"id": OUR_MODEL, "object": "model", "created": 0, "owned_by": "frontdesk"}
         listed: list[Any] = []
         try:
-            own = self._trace_headers(exchange)
-            request = self.forwarder.request("GET", "/models", exchange.scope["headers"], own, None)
+            request = self.forwarder.request(
+                "GET", "/models", exchange.scope["headers"], self._own_headers(exchange), None,
+                lend_key=exchange.caller.lent_key,
+            )  # fmt: skip
             status, body = await self.forwarder.fetch(request)
             if status == 200:
                 listed = [m for m in json.loads(body)["data"] if m.get("id") != OUR_MODEL]
@@ -167,16 +218,29 @@ class Endpoints:
         relayed.status = 200 if ready else 503
         await exchange.respond(send, relayed.status, JSON, json_bytes(state))
 
-    async def pass_through(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
-        """Any other path under /v1: streamed to the upstream and back, unread."""
-        exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
+    async def pass_through(
+        self,
+        exchange: Exchange,
+        receive: Receive,
+        send: Send,
+        relayed: Relayed,
+        read: bytes = b"",
+        *,
+        more: bool = True,
+    ) -> None:
+        """Any other path under /v1: streamed to the upstream and back, unread.
+
+        ``read``: what of the body was received already; ``more``: whether there is more to receive.
+        """
+        if exchange.decision is None:
+            exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
         ended = asyncio.Event()
 
         async def after_body() -> Message:
             await ended.wait()
             return await receive()
 
-        content = body_stream(receive, ended)
+        content = body_stream(receive, ended, read, more)
         has_body = any(n in (b"content-length", b"transfer-encoding") for n, _ in exchange.scope["headers"])
         if not has_body:
             ended.set()
@@ -185,8 +249,10 @@ class Endpoints:
             exchange.scope["method"],
             target,
             exchange.scope["headers"],
-            self._trace_headers(exchange),
+            self._own_headers(exchange),
             content if has_body else None,
+            lend_key=exchange.caller.lent_key,
+            untouched=self.settings.answering.mode == "observe",
         )
         await self._relay(exchange, request, after_body, send, relayed)
 
@@ -208,14 +274,17 @@ class Endpoints:
     async def _forward(
         self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed, body: bytes
     ) -> None:
-        own = self._trace_headers(exchange)
+        own = self._own_headers(exchange)
         decision = exchange.decision
-        # Observed traffic reaches the agent as if Frontdesk were not there.
-        if decision is not None and decision.reason not in (Reason.BYPASS, Reason.OBSERVE):
+        observing = self.settings.answering.mode == "observe"
+        if decision is not None and decision.reason is not Reason.BYPASS and not observing:
             hints = hints_of(decision, self.host, exchange.budget.remaining_ms())
             own.append((HINTS_HEADER.encode(), format_hints(hints).encode()))
         target = _target(exchange.scope)
-        request = self.forwarder.request("POST", target, exchange.scope["headers"], own, body)
+        request = self.forwarder.request(
+            "POST", target, exchange.scope["headers"], own, body,
+            lend_key=exchange.caller.lent_key, untouched=observing,
+        )  # fmt: skip
         await self._relay(exchange, request, receive, send, relayed)
 
     async def _relay(
@@ -227,18 +296,31 @@ class Endpoints:
 
         await self.forwarder.relay(request, receive, send, head, relayed)
 
-    def _trace_headers(self, exchange: Exchange) -> RawHeaders:
+    def _own_headers(self, exchange: Exchange) -> RawHeaders:
+        """What we tell the upstream besides hints: nothing where we only observe."""
+        if self.settings.answering.mode == "observe":
+            return []  # what a trusted proxy said goes on with all other headers
         return [
             (b"x-request-id", exchange.request_id.encode()),
             (b"traceparent", exchange.traceparent.encode()),
+            *exchange.caller.headers,
         ]
 
-    def _identity(self, exchange: Exchange) -> str:
-        """Who asks, for a sticky share: the trusted header, else the credential, else the address."""
-        if self.settings.identity_header:
-            return exchange.header(self.settings.identity_header.encode())
+    def _user(self, exchange: Exchange) -> str:
+        """Who asks, for a sticky share: the named user, else the credential, else the address."""
+        caller = exchange.caller
+        if caller.user or self.settings.identity_header:
+            return f"{caller.tenant}/{caller.user}" if caller.tenant else caller.user
         client = exchange.scope.get("client") or ("",)
         return exchange.header(b"authorization") or str(client[0])
+
+    async def _may_read(self, pipeline: Pipeline, exchange: Exchange) -> bool:
+        """Whether the caller may get this desk's answers."""
+        if pipeline.runtime.bundle.public or exchange.caller.vouched:
+            return True
+        accepted = await self.identity.accepts(exchange.caller, exchange.header(b"authorization"))
+        exchange.spans.mark("auth")
+        return accepted
 
 
 def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:

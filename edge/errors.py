@@ -6,6 +6,7 @@ FrontdeskError
 ├── DeskError              the operator's source folder cannot be used (one or more problems)
 └── RequestError           an HTTP answer: status, type, code
     ├── BadRequest         400
+    ├── Unauthorized       401
     ├── RequestTooLarge    413
     ├── NotFound           404
     ├── MethodNotAllowed   405
@@ -45,6 +46,8 @@ class RequestError(FrontdeskError):
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
     code: ClassVar[str] = "internal_error"
+    # Whether the same request may be sent again: False where the agent may have begun to work on it.
+    repeatable: bool = False
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -61,12 +64,25 @@ class BadRequest(RequestError):
     code = "invalid_request"
 
 
+class Unauthorized(RequestError):
+    """Nobody knows the caller."""
+
+    status = 401
+    type = "invalid_request_error"
+    code = "invalid_api_key"
+
+
 class RequestTooLarge(RequestError):
     """The body is over the configured limit."""
 
     status = 413
     type = "invalid_request_error"
     code = "request_too_large"
+
+    def __init__(self, message: str, read: bytes = b"", *, more: bool = True) -> None:
+        super().__init__(message)
+        self.read = read  # what of the body was received before that was known
+        self.more = more  # whether there is more to receive
 
 
 class NotFound(RequestError):
@@ -84,12 +100,17 @@ class MethodNotAllowed(RequestError):
     type = "invalid_request_error"
     code = "method_not_allowed"
 
+    def __init__(self, message: str, allow: str) -> None:
+        super().__init__(message)
+        self.allow = allow
+
 
 class NotReady(RequestError):
     """The bundle is not loaded, so a question that needs it cannot be answered."""
 
     status = 503
     code = "not_ready"
+    repeatable = True
 
 
 class UpstreamUnset(RequestError):
@@ -105,6 +126,10 @@ class UpstreamUnreachable(RequestError):
     status = 502
     code = "upstream_unavailable"
 
+    def __init__(self, message: str, code: str | None = None, *, repeatable: bool = False) -> None:
+        super().__init__(message, code=code)
+        self.repeatable = repeatable
+
 
 class UpstreamTimeout(RequestError):
     """The agent sent no first byte in time."""
@@ -112,6 +137,10 @@ class UpstreamTimeout(RequestError):
     status = 504
     type = "timeout"
     code = "upstream_timeout"
+
+    def __init__(self, message: str, *, repeatable: bool = False) -> None:
+        super().__init__(message)
+        self.repeatable = repeatable
 
 
 def error_json(error: RequestError) -> bytes:

@@ -11,8 +11,9 @@ from starlette.types import Scope, Send
 
 from edge.budget import Budget
 from edge.decision import Decision, Path
-from edge.errors import RequestError, error_json
+from edge.errors import MethodNotAllowed, RequestError, error_json
 from edge.forward import OWN_PREFIX, RawHeaders, Relayed
+from edge.identity import Caller
 from edge.telemetry import Served, Sink, Spans
 
 logger = logging.getLogger("frontdesk")
@@ -26,7 +27,7 @@ class Exchange:
     """What belongs to one request from its arrival to its last byte."""
 
     __slots__ = (
-        "budget", "bundle", "debug", "decision", "first_byte_ms", "request_id", "scope", "spans",
+        "budget", "bundle", "caller", "debug", "decision", "first_byte_ms", "request_id", "scope", "spans",
         "traceparent",
     )  # fmt: skip
 
@@ -35,6 +36,7 @@ class Exchange:
         self.spans = Spans()
         self.decision: Decision | None = None
         self.bundle = ""
+        self.caller = Caller()
         self.first_byte_ms: float | None = None
         given = self.header(b"x-request-id")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
@@ -122,8 +124,13 @@ class Exchange:
         if error.error_code == "bad_framing":
             # Where the next request begins is uncertain: there must be none (RFC 9112, section 6.3).
             extra.append((b"connection", b"close"))
-        if error.status in (502, 503, 504):
-            extra.append((b"retry-after", b"1"))
+        if isinstance(error, MethodNotAllowed):
+            extra.append((b"allow", error.allow.encode()))
+        if error.status == 401:
+            extra.append((b"www-authenticate", b"Bearer"))
+        if error.status >= 500:
+            # The SDKs would otherwise run a turn twice that the agent may have begun.
+            extra += [(b"retry-after", b"1")] if error.repeatable else [(b"x-should-retry", b"false")]
         await self.respond(send, error.status, b"application/json", error_json(error), extra)
 
     def served(
@@ -137,6 +144,7 @@ class Exchange:
         """Tell the sinks that the request is over."""
         event = Served(
             request_id=self.request_id,
+            tenant=self.caller.tenant,
             route=self.scope["path"],
             status=status,
             outcome=outcome,

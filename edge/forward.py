@@ -67,8 +67,16 @@ class Forwarder:
         client_headers: Sequence[tuple[bytes, bytes]],
         own_headers: Sequence[tuple[bytes, bytes]],
         content: bytes | AsyncIterator[bytes] | None,
+        *,
+        lend_key: bool = False,
+        untouched: bool = False,
     ) -> httpx2.Request:
-        """The request to the upstream. ``target``: path and query below the base address."""
+        """The request to the upstream.
+
+        ``target``: path and query below the base address. ``lend_key``: the server's own key, where it
+        has one, takes the place of the client's. ``untouched``: every header goes on but hop-by-hop
+        ones and ours, as if nobody stood between.
+        """
         if self._base is None:
             raise UpstreamUnset(
                 "This turn needs the agent, and no upstream is configured: set FRONTDESK_UPSTREAM_BASE_URL "
@@ -76,17 +84,21 @@ class Forwarder:
             )
         dropped = {name for name, _ in own_headers}
         dropped |= _listed(value for name, value in client_headers if name == b"connection")
+        if untouched:
+            dropped |= _HOP_BY_HOP | {b"host", b"content-length", b"expect"}
         headers = [
             (n, v)
             for n, v in client_headers
-            if n not in dropped and (n in _REQUEST_HEADERS or n.startswith(_REQUEST_PREFIXES))
+            if n not in dropped and (_goes_untouched(n) if untouched else _goes(n))
         ]
-        if self._upstream.api_key:
+        if self._upstream.api_key and lend_key:
             headers = [(n, v) for n, v in headers if n != b"authorization"]
             headers.append((b"authorization", b"Bearer " + self._upstream.api_key.encode()))
         if content is not None and not isinstance(content, bytes):
             headers += [(n, v) for n, v in client_headers if n == b"content-length"]
-        headers += [(b"accept-encoding", b"identity"), *own_headers]
+        if not untouched:
+            headers.append((b"accept-encoding", b"identity"))
+        headers += own_headers
         url = self._base.copy_with(raw_path=self._base.raw_path.rstrip(b"/") + target.encode("latin-1"))
         return httpx2.Request(
             method, url, headers=headers, content=content, extensions={"timeout": dict(self._timeout)}
@@ -131,11 +143,16 @@ class Forwarder:
     async def _open(self, request: httpx2.Request) -> httpx2.Response:
         try:
             return await self._transport.handle_async_request(request)
+        except (httpx2.ConnectTimeout, httpx2.PoolTimeout) as exc:
+            raise UpstreamTimeout(
+                "No connection to the upstream in time; try again.", repeatable=True
+            ) from exc
         except httpx2.TimeoutException as exc:
-            raise UpstreamTimeout("The upstream did not answer in time; try again.") from exc
+            raise UpstreamTimeout("The upstream did not answer in time; it may still be at it.") from exc
         except httpx2.TransportError as exc:
             raise UpstreamUnreachable(
-                f"The upstream cannot be reached ({type(exc).__name__}); try again later."
+                f"The upstream cannot be reached ({type(exc).__name__}); try again later.",
+                repeatable=isinstance(exc, httpx2.ConnectError),
             ) from exc
 
     async def _relay(self, request: httpx2.Request, send: Send, head: Head, relayed: Relayed) -> None:
@@ -173,17 +190,29 @@ class Forwarder:
                 await send({"type": "http.response.body", "body": last, "more_body": True})
 
 
+def _goes(name: bytes) -> bool:
+    return name in _REQUEST_HEADERS or name.startswith(_REQUEST_PREFIXES)
+
+
+def _goes_untouched(name: bytes) -> bool:
+    return not name.startswith(OWN_PREFIX)
+
+
 class BrokenResponse(Exception):
     """The upstream broke off a response that cannot carry an error any more."""
 
 
-async def body_stream(receive: Receive, ended: asyncio.Event) -> AsyncIterator[bytes]:
+async def body_stream(
+    receive: Receive, ended: asyncio.Event, read: bytes = b"", more: bool = True
+) -> AsyncIterator[bytes]:
     """The request body as it comes, for requests that are passed through unread.
 
-    ``ended`` is set once no more of it will be read, be it that the upstream wants no more.
+    ``read`` was received before, and ``more`` is to come. ``ended`` is set once no more of it will be
+    read, be it that the upstream wants no more.
     """
-    more = True
     try:
+        if read:
+            yield read
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":

@@ -16,6 +16,7 @@ _HAN_DIGITS = {"零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四"
 _HAN_DIGITS |= {"六": 6, "七": 7, "八": 8, "九": 9}
 _HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
 
+_LONGEST_NUMERAL = 20
 _LEADING_ZEROS = re.compile("^0+(?=[0-9])")
 
 
@@ -102,18 +103,27 @@ class Guards:
         word = self.number_words.get(raw)
         if unit is None and not "0" <= raw[0] <= "9":
             return None
-        value = word or (_plain(raw) if "0" <= raw[0] <= "9" else str(han_number(raw)))
+        if not word:
+            number = None if "0" <= raw[0] <= "9" else han_number(raw)
+            word = _plain(raw) if number is None else str(number)
+        value = word
         return f"number:{value} {unit}" if unit else f"number:{value}"
 
 
-def han_number(text: str) -> float:
-    """The value of a Han numeral: 二十五 is 25, 两百 is 200, 半 is 0.5, 一二三 is 123."""
+def han_number(text: str) -> float | None:
+    """The value of a Han numeral: 二十五 is 25, 两百 is 200, 半 is 0.5, 一二三 is 123.
+
+    None for letters of numerals that make none: 半一, or more than twenty.
+    """
     if text == "半":
         return 0.5
+    body = text.rstrip("半")
+    if "半" in body or len(body) > _LONGEST_NUMERAL:
+        return None
     half = 0.5 if text.endswith("半") else 0
     # ``unit``: what one step of the next digit is worth in 一百五, which is 150; 零 says it is 1.
     myriads, total, digit, unit = 0, 0, 0, 1
-    for char in text.rstrip("半"):
+    for char in body:
         if char == "万":
             myriads, total, digit, unit = (total + digit or 1) * 10000, 0, 0, 1000
         elif char in _HAN_UNITS:

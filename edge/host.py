@@ -44,6 +44,10 @@ def open_pipeline(folder: Path, answering: Answering = Answering()) -> Pipeline:
         return Pipeline(Runtime(bundle, load_router(bundle)), answering)
     except BundleError:
         raise
+    except OSError as exc:
+        raise BundleError(
+            f"{exc.filename or folder} cannot be read ({exc.strerror}); let the user that serves read it."
+        ) from exc
     except Exception as exc:  # a manifest can be wrong in more ways than can be listed
         raise BundleError(
             f"{folder} cannot be used ({type(exc).__name__}: {exc}); build it again with `frontdesk train`."

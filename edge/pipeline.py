@@ -47,11 +47,11 @@ class Pipeline:
     def _release(self, decision: Decision, query: Query) -> Decision:
         mode = self.answering.mode
         if mode == "off":
-            return _withheld(decision, Reason.ANSWERING_OFF)
+            return withhold(decision, Reason.ANSWERING_OFF)
         if mode == "observe":
-            return _withheld(decision, Reason.OBSERVE)
+            return withhold(decision, Reason.OBSERVE)
         if decision.answer is not None and place(query.identity) >= self.answering.share:
-            return _withheld(decision, Reason.CONTROL_GROUP)
+            return withhold(decision, Reason.CONTROL_GROUP)
         return decision
 
 
@@ -61,7 +61,8 @@ def place(identity: str) -> float:
     return int.from_bytes(digest[:8]) / 2**64
 
 
-def _withheld(decision: Decision, reason: Reason) -> Decision:
+def withhold(decision: Decision, reason: Reason) -> Decision:
+    """A forward in place of a decision, which is kept as what was observed."""
     return Decision(
         path=Path.AGENT,
         reason=reason,

@@ -197,8 +197,9 @@ def _unusual_options(body: Mapping[str, Any]) -> frozenset[str]:
         if value is not None and (not isinstance(value, kind) or (is_bool and kind is not bool)):
             unusual.add(name)
     stream_options = body.get("stream_options")
-    if stream_options and (
-        body.get("stream") is not True or set(stream_options) - {"include_usage", "include_obfuscation"}
+    if isinstance(stream_options, dict) and (
+        (stream_options and body.get("stream") is not True)
+        or stream_options.keys() - {"include_usage", "include_obfuscation"}
     ):
         unusual.add("stream_options")
     return frozenset(unusual)

@@ -30,13 +30,15 @@ class Router:
         options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
+        path = bundle.folder / ROUTER_FILE
         try:
-            self._session = ort.InferenceSession(
-                str(bundle.folder / ROUTER_FILE), options, providers=["CPUExecutionProvider"]
-            )
-            self._tokenizer = Tokenizer.from_file(str(bundle.folder / "tokenizer.json"))
+            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            path = bundle.folder / "tokenizer.json"
+            self._tokenizer = Tokenizer.from_file(str(path))
         except Exception as exc:  # both libraries raise bare Exception classes
-            raise BundleError(f"The router of {bundle.folder} cannot be loaded: {exc}") from exc
+            raise BundleError(
+                f"{path} cannot be loaded ({exc}); build the bundle again with `frontdesk train`."
+            ) from exc
         width = {output.name: output.shape[-1] for output in self._session.get_outputs()}.get("logits")
         if width != len(bundle.topics):
             raise BundleError(
@@ -73,7 +75,7 @@ class Router:
             exit=int(exit_[0]),
             embedding=embedding[0],
             tokens=len(ids),
-            unread="".join(char for char in normal if char not in self._alphabet and char.isalpha()),
+            unread="".join(char for char in normal if char not in self._alphabet and _says_something(char)),
         )
 
 
@@ -93,6 +95,10 @@ def load_router(bundle: Bundle) -> Router:
                 + ("nothing." if reading is None else f"{reading.topic} at {reading.confidence:.3f}.")
             )
     return router
+
+
+def _says_something(char: str) -> bool:
+    return char.isalpha() or char.isnumeric()
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -44,6 +44,7 @@ def serve(settings: Settings) -> None:
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,  # they would hide the proxy behind the user's address
         timeout_graceful_shutdown=30,
     )
 
@@ -59,6 +60,11 @@ def _summary(settings: Settings) -> str:
     if not settings.upstream.base_url:
         lines.append(
             "Warning: without FRONTDESK_UPSTREAM_BASE_URL every turn that needs the agent gets a 503."
+        )
+    if settings.upstream.api_key and settings.auth == "passthrough":
+        lines.append(
+            "Warning: with auth = passthrough the upstream key is lent to callers on this machine and to "
+            "those whom a trusted proxy names; for others set auth = keys."
         )
     if 0 < answering.share < 1 and not settings.identity_header:
         lines.append("Warning: without identity_header a share goes by credential or address, not by user.")

@@ -7,6 +7,7 @@ space after the colon is optional, and lines, events and UTF-8 sequences may be 
 from collections.abc import Iterator
 
 _CR, _LF = 13, 10
+_BOM = b"\xef\xbb\xbf"  # one at the start of a stream is no part of it
 
 
 class EventReader:
@@ -19,6 +20,7 @@ class EventReader:
         self._size = 0
         self._too_long = False
         self._after_cr = False
+        self._begun = False
 
     @property
     def mid_event(self) -> bool:
@@ -62,6 +64,9 @@ class EventReader:
     def _end_line(self) -> bytes | None:
         line = bytes(self._line)
         self._line.clear()
+        if not self._begun:
+            self._begun = True
+            line = line.removeprefix(_BOM)
         if line:
             if line.startswith(b"data") and not self._too_long:
                 if line[4:5] == b":":

@@ -40,6 +40,7 @@ class Served:
     """
 
     request_id: str
+    tenant: str
     route: str
     status: int
     outcome: str

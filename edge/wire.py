@@ -11,6 +11,11 @@ from edge.errors import BadRequest
 
 SSE_DONE = b"data: [DONE]\n\n"
 # A curated answer is sent in pieces of about this many characters, broken after a line or a word.
+_JSON_NAMES = {
+    list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false",
+    type(None): "null",
+}  # fmt: skip
+MAX_DIGITS = 4000  # Python reads at most 4300 digits, and takes long for them
 _PIECE = re.compile(r"[^\n]{1,60}(?:[ ,.;，。；、]|$)|[^\n]{1,60}|\n+")
 
 
@@ -27,13 +32,19 @@ def parse_chat(body: bytes) -> dict[str, Any]:
 
 def parse_object(body: bytes) -> dict[str, Any]:
     """The JSON object that a body is: UTF-8, finite numbers. Raises BadRequest."""
+    if not body.strip():
+        raise BadRequest("The body is empty: send a JSON object.", code="invalid_json")
     try:
         # Decoded here, because json.loads would also guess at UTF-16 and let lone surrogates pass.
-        data = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse, parse_float=_finite)
+        data = json.loads(
+            body.decode("utf-8-sig"), parse_constant=_refuse, parse_float=_finite, parse_int=_whole
+        )
     except (ValueError, RecursionError) as exc:
         raise BadRequest(f"The body is not valid JSON: {_short(exc)}", code="invalid_json") from exc
     if not isinstance(data, dict):
-        raise BadRequest(f"The body must be a JSON object, got {type(data).__name__}.", code="invalid_json")
+        raise BadRequest(
+            f"The body must be a JSON object, got {_JSON_NAMES[type(data)]}.", code="invalid_json"
+        )
     return data
 
 
@@ -147,9 +158,21 @@ def _refuse(constant: str) -> None:
 def _finite(digits: str) -> float:
     number = float(digits)
     if number in (math.inf, -math.inf):
-        raise ValueError(f"{digits} is out of range.")
+        raise ValueError(f"the number {digits[:20]}{'…' if len(digits) > 20 else ''} is out of range.")
     return number
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits; at most {MAX_DIGITS} are read.")
+    return int(digits)
+
+
 def _short(exc: Exception) -> str:
-    return "it is nested too deeply." if isinstance(exc, RecursionError) else str(exc)
+    if isinstance(exc, RecursionError):
+        return "it is nested too deeply."
+    if isinstance(exc, UnicodeDecodeError):
+        return f"it is not UTF-8 (byte {exc.start}); send JSON in UTF-8."
+    if isinstance(exc, json.JSONDecodeError):
+        return f"{exc.msg} at line {exc.lineno} column {exc.colno}."
+    return str(exc)

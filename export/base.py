@@ -14,11 +14,11 @@ from edge.normaliser import Normaliser
 from export.base_card import write_card
 from export.contrast import SHARPENED
 from export.corpus import read_rows
-from export.distill import CHECKPOINTS
 from export.graph import Affine, EncoderWeights, LayerWeights, Norm, encoder_graph
 from export.measure import OnnxEncoder, agreement, measure
 from export.student import MAX_TOKENS
 from export.teacher import Teacher, embed_cached, say
+from export.training import CHECKPOINTS
 from export.vocabulary import PAD
 
 HEADS = 12

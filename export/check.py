@@ -6,6 +6,7 @@ from datetime import date
 
 from edge.normaliser import Normaliser
 from export.desk import Desk
+from export.near import near_pairs
 
 MIN_EXAMPLES = 10
 
@@ -25,6 +26,7 @@ def check_desk(desk: Desk, today: date | None = None) -> list[Finding]:
     return [
         *_duplicates(desk, normaliser),
         *_leaks(desk, normaliser),
+        *_near_leaks(desk, normaliser),
         *_thin(desk),
         *_uncalibrated(desk),
         *_answers(desk, today or date.today()),
@@ -79,6 +81,31 @@ def _leaks(desk: Desk, normaliser: Normaliser) -> list[Finding]:
                 Finding("error", question.where, f"{question.text!r} stands also at {seen[identity]}.")
             )
         seen[identity] = question.where
+    return findings
+
+
+def _near_leaks(desk: Desk, normaliser: Normaliser) -> list[Finding]:
+    """Held-out questions that are nearly an example, or nearly a question of the other file.
+
+    Follow-ups are left out: short as they are, what tells them apart is their history.
+    """
+    examples = [(text, t.where, "") for t in desk.topics for some in t.examples.values() for text in some]
+    held = [
+        (question.text, question.where, side)
+        for side, questions in (("calibrate", desk.calibrate), ("test", desk.test))
+        for question in questions
+        if not question.history
+    ]
+    rows = examples + held
+    texts = [normaliser.reading(text) for text, _, _ in rows]
+    findings = []
+    for i, j in near_pairs(texts):
+        (text, where, side), (other, other_where, other_side) = rows[i], rows[j]
+        if side == other_side or normaliser.exact(texts[i]) == normaliser.exact(texts[j]):
+            continue  # the same file, or the same text, which is told elsewhere
+        findings.append(
+            Finding("warning", where, f"{text!r} is nearly {other!r} at {other_where}: reword or remove it.")
+        )
     return findings
 
 

@@ -24,6 +24,7 @@ _DESK_KEYS = {
     "languages",
     "risk",
     "traffic",
+    "public",
     "unproven",
     "groups",
     "system_prompts",
@@ -92,6 +93,7 @@ class Desk:
     tools: tuple[Mapping[str, Any], ...] = ()
     risk: Risk = Risk()
     traffic: Mapping[str, float] = field(default_factory=dict)
+    public: bool = False
     unproven: str = "forward"
     system_prompts: str | tuple[str, ...] = "any"
     calibrate: tuple[Question, ...] = ()
@@ -170,6 +172,10 @@ class _Reader:
             self._problem(head, "name", f"{name!r} must match {DESK_NAME.pattern}")
         risk = self._risk(head)
         unproven = self._one_of(head, "unproven", ("forward", "answer"), "forward")
+        public = _given(head, "public", False)
+        if not isinstance(public, bool):
+            self._problem(head, "public", f"must be true or false, got {public!r}")
+            public = False
         traffic = self._traffic(head)
         prompts: str | tuple[str, ...] = "any"
         if head.get("system_prompts", "any") != "any":
@@ -189,6 +195,7 @@ class _Reader:
             tools=tuple(tools),
             risk=risk,
             traffic=traffic,
+            public=public,
             unproven=unproven,
             system_prompts=prompts,
             calibrate=calibrate,

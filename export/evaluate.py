@@ -12,6 +12,8 @@ from edge.decision import Decision
 from edge.pipeline import Pipeline
 from export.desk import OUT_OF_SCOPE, Question
 
+WORST = 10  # errors that the table shows
+
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
@@ -70,7 +72,7 @@ def evaluate(pipeline: Pipeline, questions: Sequence[Question]) -> Evaluation:
     return Evaluation(
         strata=tuple(_stratum(lang, kind, judged, answerable) for lang, kind in keys),
         topic_accuracy=sum(q.topic == d.topic for q, d in in_scope) / max(1, len(in_scope)),
-        errors=tuple(_error(q, d) for q, d in judged if d.answer is not None and d.topic != q.topic),
+        errors=_errors(judged),
         reasons=dict(Counter(str(d.reason) for _, d in judged if d.answer is None).most_common()),
         p50_ms=float(np.percentile(times, 50)) if times else 0.0,
         p99_ms=float(np.percentile(times, 99)) if times else 0.0,
@@ -92,10 +94,15 @@ def table(evaluation: Evaluation) -> str:
     lines.append(f"text → decision          p50 {evaluation.p50_ms:.2f} ms, p99 {evaluation.p99_ms:.2f} ms")
     reasons = ", ".join(f"{reason} {count}" for reason, count in evaluation.reasons.items())
     lines.append(f"forwarded because        {reasons}")
+    if evaluation.errors:
+        lines.append("wrong, surest first")
     lines += [
-        f"wrong: {e['text']!r} ({e['kind']}) answered with {e['answered_with']} at {e['confidence']:.3f}"
-        for e in evaluation.errors
+        f"  {e['confidence']:.3f}  {e['text']!r} ({e['lang']} {e['kind']}) is {e['topic']}, "
+        f"got {e['answered_with']}"
+        for e in evaluation.errors[:WORST]
     ]
+    if len(evaluation.errors) > WORST:
+        lines.append(f"  … and {len(evaluation.errors) - WORST} more (--json has all)")
     return "\n".join(lines)
 
 
@@ -112,6 +119,12 @@ def _stratum(
         answered=len(answered),
         wrong=sum(d.topic != q.topic for q, d in answered),
     )
+
+
+def _errors(judged: Sequence[tuple[Question, Decision]]) -> tuple[dict[str, Any], ...]:
+    """The wrong local answers, surest first."""
+    wrong = [_error(q, d) for q, d in judged if d.answer is not None and d.topic != q.topic]
+    return tuple(sorted(wrong, key=lambda error: -error["confidence"]))
 
 
 def _error(question: Question, decision: Decision) -> dict[str, Any]:

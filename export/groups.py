@@ -30,8 +30,10 @@ class Groups:
     pairs: Family
 
 
-def gather_groups(data: Path, normaliser: Normaliser, paraphrases: Path = PARAPHRASES) -> Groups:
-    """Every group, in reading form."""
+def gather_groups(
+    data: Path, normaliser: Normaliser, paraphrases: Path = PARAPHRASES, without: str = ""
+) -> Groups:
+    """Every group, in reading form, but of sets whose path begins with ``without``."""
     barred = held_out(data, normaliser)
     own = []
     for path in sorted(paraphrases.glob("*.jsonl")):
@@ -41,6 +43,8 @@ def gather_groups(data: Path, normaliser: Normaliser, paraphrases: Path = PARAPH
             own.append(Family(tuple(groups)))
     intents = []
     for name in INTENT_SETS:
+        if without and name.startswith(without):
+            continue
         by_label: dict[str, list[str]] = defaultdict(list)
         for row in read_rows(data / name):
             text = normaliser.reading(row["text"])

@@ -5,15 +5,15 @@ stay together), each fold is judged by heads fitted on the others, and the tempe
 (Guo et al. 2017) and the slope and offset of the two probabilities (Platt 1999) are fitted to that.
 """
 
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
+
+from export.near import near_groups
 
 FOLDS = 5
 # Chosen on the demo desk's calibration questions (docs/base.md has the table). Inverse regularisation on
@@ -119,44 +119,12 @@ def fit_heads(training: TrainingSet, context: np.ndarray, needs_context: np.ndar
 
 def fold_of(texts: Sequence[str], seed: int) -> np.ndarray:
     """The fold of each text, int ``[texts]``; texts that share most of their trigrams share a fold."""
-    groups = list(_near_duplicates(texts))
+    groups = near_groups(texts)
     order = np.random.default_rng(seed).permutation(len(groups))
     folds = np.empty(len(texts), np.int64)
     for place, index in enumerate(order):
         folds[groups[index]] = place % FOLDS
     return folds
-
-
-def _near_duplicates(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Groups of indices whose texts have a trigram Jaccard similarity of 0.6 or more, transitively."""
-    grams = [_trigrams(text) for text in texts]
-    parent = list(range(len(texts)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    by_gram: dict[str, list[int]] = defaultdict(list)
-    for i, own in enumerate(grams):
-        shared: dict[int, int] = defaultdict(int)
-        for gram in own:
-            for j in by_gram[gram]:
-                shared[j] += 1
-            by_gram[gram].append(i)
-        for j, count in shared.items():
-            if count >= 0.6 * (len(own) + len(grams[j]) - count):
-                parent[root(i)] = root(j)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for i in range(len(texts)):
-        groups[root(i)].append(i)
-    yield from groups.values()
-
-
-def _trigrams(text: str) -> set[str]:
-    letters = re.sub(r"[\W_]", "", text.lower())
-    return {letters[i : i + 3] for i in range(max(1, len(letters) - 2))}
 
 
 def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Head:

@@ -4,7 +4,7 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,28 +68,49 @@ def pull_together(vectors: NDArray[np.float32], texts: Sequence[Text]) -> NDArra
 
 
 def prepare(
-    data: Path, out: Path, cache: Path, teacher: Teacher, rows: Sequence[int] | None = None
+    data: Path,
+    out: Path,
+    cache: Path,
+    teacher: Teacher,
+    rows: Sequence[int] | None = None,
+    without: str = "",
 ) -> Lessons:
     """Gathers and counts texts, cuts the vocabulary, asks the teacher; writes tokenizer and normaliser.
 
-    ``rows`` are the teacher rows of a vocabulary to keep, because a student with it exists already.
+    ``rows`` are the teacher rows of a vocabulary to keep, because a student with it exists already. Sets
+    whose path begins with ``without`` are left out of everything but the cache.
     """
     normaliser = write_normaliser(out / "normaliser.json")
     texts = gather(data, normaliser, lambda text: len(teacher.tokenizer.encode(text).ids) <= MAX_TEXT_TOKENS)
+    own = next((i for i, t in enumerate(texts) if t.source.startswith("pools/")), len(texts))
+    parts = [texts[:own], texts[own:]]
+    vectors = np.concatenate([embed_cached([t.text for t in part], cache, teacher) for part in parts if part])
+    texts, vectors = leave_out(texts, vectors, without)
     counts = Counter(i for e in teacher.tokenizer.encode_batch([t.text for t in texts]) for i in e.ids)
     pieces = list(zip(teacher.file.pieces, teacher.file.scores, strict=True))
     vocabulary = restore(pieces, rows) if rows else prune(pieces, counts)
     vocabulary.tokenizer().save(str(out / "tokenizer.json"))
     kept = sum(counts[row] for row in vocabulary.rows) / counts.total()
-    own = next((i for i, t in enumerate(texts) if t.source.startswith("pools/")), len(texts))
-    parts = [texts[:own], texts[own:]]
-    vectors = np.concatenate([embed_cached([t.text for t in part], cache, teacher) for part in parts if part])
     held = [i for i, t in enumerate(texts) if zlib.crc32(t.text.encode()) % 100 == 0]
     train = sorted(set(range(len(texts))) - set(held))
     targets = pull_together(vectors, texts)
     by_lang = dict(Counter(text.lang.value for text in texts))
     say(f"{len(texts)} texts, {by_lang}, {kept:.2%} of tokens kept, {len(held)} held")
     return Lessons(texts, targets, targets[train].mean(0), vocabulary, train, held)
+
+
+def leave_out(
+    texts: list[Text], vectors: NDArray[np.float32], without: str
+) -> tuple[list[Text], NDArray[np.float32]]:
+    """The texts, and their vectors, of sets whose path does not begin with ``without``."""
+    if not without:
+        return texts, vectors
+    kept = [i for i, text in enumerate(texts) if not text.source.startswith(without)]
+    places = {old: new for new, old in enumerate(kept)}
+    some = [texts[i] for i in kept]
+    # Partners come from the one set of translations: both sides stay or go, but for a shared sentence.
+    some = [replace(t, partner=places.get(t.partner)) if t.partner is not None else t for t in some]
+    return some, vectors[kept]
 
 
 def one_pass(

@@ -40,6 +40,7 @@ def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str
         },
         "lang_rule": {"han_share": rule.han_share, "other_share": rule.other_share},
         "system_prompts": _fingerprints(desk),
+        "public": desk.public,
         "unproven": desk.unproven,
         "risk": {"max_wrong": desk.risk.max_wrong, "confidence": desk.risk.confidence},
         "thresholds": {

@@ -1,4 +1,4 @@
-"""The student: four teacher layers, a cut vocabulary, and a linear map into the teacher's space."""
+"""The student: four teacher layers, a cut vocabulary, and exits with a map into the teacher's space."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from export.bert import Bert, Dims, mean_pool, pad
+from export.bert import Bert, Dims, pad
 from export.e5_file import E5File
 from export.teacher import load_layer
 from export.vocabulary import PAD, Vocabulary
@@ -17,32 +17,51 @@ MAX_TOKENS = 64
 # Without the prefix the text moves up, but it keeps the position vectors it was trained at:
 # ``<s>`` row 0, then what follows the three pieces of "query:".
 _PREFIX_PIECES = 3
+EXITS = (0, 2, 4)  # 0 reads the embeddings alone, k reads after layer k
 LAYER_CHOICES = ((0, 3, 7, 11), (0, 4, 8, 11), (1, 4, 7, 10), (0, 2, 5, 9), (0, 2, 6, 11))
 _RIDGE = 1e-3
 
 
 class Student(nn.Module):  # type: ignore[misc]  # mypy does not follow torch
-    """ids, mask [batch, tokens] → an estimate of the teacher's vector [batch, width]."""
+    """ids, mask [batch, tokens] → at every exit an estimate of the teacher's vector [batch, width].
 
-    def __init__(self, dims: Dims) -> None:
+    An exit is a pool and a linear map. The pool is a mean weighted by the softmax of ``state · gate``:
+    a gate of zeros makes it the plain mean, from which it starts.
+    """
+
+    def __init__(self, dims: Dims, exits: Sequence[int]) -> None:
         super().__init__()
         self.bert = Bert(dims, sparse=True)
-        self.projection = nn.Linear(dims.width, dims.width)
+        self.exits = tuple(exits)
+        self.gates = nn.Parameter(torch.zeros(len(self.exits), dims.width))
+        self.projections = nn.ModuleList(nn.Linear(dims.width, dims.width) for _ in self.exits)
 
-    def pooled(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The mean of the last states [batch, width]."""
-        return mean_pool(self.bert.states(ids, mask)[-1], mask)
+    def pooled(self, ids: Tensor, mask: Tensor) -> list[Tensor]:
+        """The pooled states of every exit, each [batch, width]."""
+        states = self.bert.states(ids, mask)
+        return [gated_pool(states[e], mask, g) for e, g in zip(self.exits, self.gates, strict=True)]
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The estimate [batch, width], not yet centred, of no fixed length."""
-        out: Tensor = self.projection(self.pooled(ids, mask))
-        return out
+    def forward(self, ids: Tensor, mask: Tensor) -> list[Tensor]:
+        """The estimates of every exit, each [batch, width], not yet centred, of no fixed length."""
+        return [
+            projection(pooled)
+            for projection, pooled in zip(self.projections, self.pooled(ids, mask), strict=True)
+        ]
 
 
-def start_student(file: E5File, vocabulary: Vocabulary, layers: Sequence[int]) -> Student:
-    """A student whose every weight but the projection's is the teacher's."""
+def gated_pool(state: Tensor, mask: Tensor, gate: Tensor) -> Tensor:
+    """[batch, tokens, width], [batch, tokens], [width] → the weighted mean of tokens [batch, width]."""
+    scores = (state @ gate).masked_fill(mask == 0, float("-inf"))
+    mean: Tensor = (scores.softmax(1)[:, :, None] * state).sum(1)
+    return mean
+
+
+def start_student(
+    file: E5File, vocabulary: Vocabulary, layers: Sequence[int], exits: Sequence[int] = EXITS
+) -> Student:
+    """A student whose every weight but those of its exits is the teacher's."""
     dims = Dims(len(vocabulary.rows), MAX_TOKENS, file.width, len(layers), file.heads, file.inner, file.eps)
-    student = Student(dims)
+    student = Student(dims, exits)
     rows = [0, *range(_PREFIX_PIECES + 1, _PREFIX_PIECES + MAX_TOKENS)]
     with torch.no_grad():
         words = file.tensors["emb.word"][list(vocabulary.rows)]
@@ -64,15 +83,24 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 
 def run(student: Student, rows: Sequence[list[int]], *, pooled: bool = False, batch: int = 128) -> Tensor:
-    """Token rows → the student's estimates, or its pooled states, float32 [rows, width], in order."""
+    """Token rows → the estimates of every exit, or the pooled states: float32 [exits, rows, width]."""
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-    out = torch.zeros(len(rows), student.bert.dims.width)
+    out = torch.zeros(len(student.exits), len(rows), student.bert.dims.width)
     with torch.inference_mode():
         for start in range(0, len(order), batch):
             some = order[start : start + batch]
             ids, mask = pad([rows[i] for i in some], PAD)
-            out[some] = student.pooled(ids, mask) if pooled else student(ids, mask)
+            out[:, some] = torch.stack(student.pooled(ids, mask) if pooled else student(ids, mask))
     return out
+
+
+def start_exits(student: Student, rows: Sequence[list[int]], targets: Tensor) -> None:
+    """Sets every exit's map to the ridge regression of ``targets`` [rows, width] on its pooled states."""
+    for projection, x in zip(student.projections, run(student, rows, pooled=True), strict=True):
+        weight, bias = ridge(x, targets)
+        with torch.no_grad():
+            projection.weight.copy_(weight)
+            projection.bias.copy_(bias)
 
 
 def ridge(x: Tensor, y: Tensor, strength: float = _RIDGE) -> tuple[Tensor, Tensor]:
@@ -99,26 +127,23 @@ def choose_layers(
 ) -> tuple[Student, dict[str, float]]:
     """The untrained student that a ridge map brings nearest to the teacher, and what each choice reached.
 
-    A quarter of the texts is kept for judging. The winner's projection is refitted on all of them.
+    A quarter of the texts is kept for judging. The winner's exits are fitted on all of them.
     """
     rows = encode(vocabulary.tokenizer(), texts)
     t = torch.from_numpy(targets)
     cut = len(rows) * 3 // 4
-    best: tuple[float, Student, Tensor] | None = None
+    best: tuple[float, Student] | None = None
     reached: dict[str, float] = {}
     for choice in choices:
         student = start_student(file, vocabulary, choice)
-        x = run(student, rows, pooled=True)
+        x = run(student, rows, pooled=True)[-1]
         weight, bias = ridge(x[:cut], t[:cut])
         score = float(centred_cosine(x[cut:] @ weight.T + bias, t[cut:], t.mean(0)).mean())
         reached[",".join(map(str, choice))] = round(score, 4)
         if best is None or score > best[0]:
-            best = score, student, x
+            best = score, student
     if best is None:
         raise ValueError("No choice of layers was given.")
-    _, student, x = best
-    weight, bias = ridge(x, t)
-    with torch.no_grad():
-        student.projection.weight.copy_(weight)
-        student.projection.bias.copy_(bias)
+    _, student = best
+    start_exits(student, rows, t)
     return student, reached

@@ -112,13 +112,25 @@ def desk(demo: Pipeline) -> Desk:
     """Starts Frontdesk with the demo bundle: ``with desk(upstream_url, answering=…) as relay``."""
 
     @contextmanager
-    def started(base_url: str = "", answering: Answering = Answering(), **settings: Any) -> Iterator[Relay]:
+    def started(
+        base_url: str = "",
+        answering: Answering = Answering(),
+        public: bool = True,
+        api_key: str = "",
+        **settings: Any,
+    ) -> Iterator[Relay]:
         configured = replace(
-            Settings(), bundle=DEMO, upstream=Upstream(base_url=base_url), log="off", **settings
+            Settings(),
+            bundle=DEMO,
+            upstream=Upstream(base_url=base_url, api_key=api_key),
+            answering=answering,
+            log="off",
+            **settings,
         )
         events: queue.Queue[Event] = queue.Queue()
         transport = upstream_transport(configured.upstream)
-        host = Host(Pipeline(demo.runtime, answering))
+        bundle = replace(demo.runtime.bundle, public=public)
+        host = Host(Pipeline(replace(demo.runtime, bundle=bundle), answering))
         with serve(create_app(configured, transport, [events.put], host)) as served:
             relay = Relay(served, transport, events)
             yield relay

@@ -25,6 +25,7 @@ def record(event: Served) -> dict[str, Any]:
     line: dict[str, Any] = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "request_id": event.request_id,
+        "tenant": event.tenant or None,
         "route": event.route,
         "status": event.status,
         "outcome": event.outcome,

@@ -7,9 +7,19 @@ from starlette.types import Receive, Scope
 
 from edge.errors import BadRequest, RequestTooLarge
 
+_BLANKS = (b" ", b"\t")
+
 
 class ClientLeft(Exception):
     """The client closed the connection."""
+
+
+def trimmed(scope: Scope) -> Scope:
+    """The scope with header values as RFC 9110 (5.5) means them: blanks at their ends are no part of them."""
+    headers = scope["headers"]
+    if any(value[-1:] in _BLANKS for _, value in headers):
+        return {**scope, "headers": [(name, value.strip(b" \t")) for name, value in headers]}
+    return scope
 
 
 def check_framing(scope: Scope) -> None:
@@ -32,10 +42,10 @@ def check_framing(scope: Scope) -> None:
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body. Raises RequestTooLarge over ``limit`` bytes, ClientLeft if the client goes."""
-    too_large = RequestTooLarge(f"The body is larger than {limit} bytes; send a shorter conversation.")
+    message_text = f"The body is larger than {limit} bytes; send a shorter conversation."
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit:
-            raise too_large
+            raise RequestTooLarge(message_text)
     body, size, more = [], 0, True
     while more:
         message: MutableMapping[str, Any] = await receive()
@@ -43,8 +53,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
             raise ClientLeft
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size > limit:
-            raise too_large
         body.append(chunk)
         more = message.get("more_body", False)
+        if size > limit:
+            raise RequestTooLarge(message_text, b"".join(body), more=more)
     return b"".join(body)

@@ -20,11 +20,28 @@ def guard(case: Case, runtime: Runtime) -> Case:
         case = case.because(Reason.UNSUPPORTED_LANGUAGE, reading.unread)
     if query.history and query.history[-1].role == "user":
         case = case.because(Reason.NEEDS_CONTEXT, "user turns in a row")
+    if _agent_spoke(case, runtime):
+        case = case.because(Reason.NEEDS_CONTEXT, "dialogue with the agent")
     case = case.add(*_by_probability(case, reading, runtime))
     last = query.last_assistant()
     if last is not None and bundle.answer_topic(last) == reading.topic:
         case = case.because(Reason.RE_ASK, reading.topic)
     return case.add(*bundle.guards.mismatches(query.normal, reading.topic))
+
+
+def _agent_spoke(case: Case, runtime: Runtime) -> bool:
+    """Whether anything but our own answers was said to the user's earlier turns.
+
+    What the agent talked of may change what the same words ask ("I run a shop." … "how long does a refund
+    take"), and nothing here reads that. A greeting before the user's first turn changes nothing.
+    """
+    asked = False
+    for turn in case.query.history:
+        if turn.role == "user":
+            asked = True
+        elif asked and runtime.bundle.answer_topic(turn.text) is None:
+            return True
+    return False
 
 
 def _by_probability(case: Case, reading: Reading, runtime: Runtime) -> list[GuardHit]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+import time
 
 import openai
 import pytest
@@ -125,6 +127,38 @@ def test_a_raw_response_shows_our_headers(upstream, sdk):
     assert raw.parse().choices[0].message.content == "hello"
 
 
+def test_a_streaming_response_shows_our_headers(upstream, sdk):
+    """Before the answer is read: the upstream says the rest only once they are here."""
+    headers_are_here = threading.Event()
+    upstream.script = [SSE_HEAD, chunk(delta("one")), headers_are_here, *streamed("two")[1:]]
+    create = sdk.chat.completions.with_streaming_response.create
+    with create(model="m", messages=MESSAGES, stream=True) as response:
+        assert response.headers["x-frontdesk-path"] == "agent"
+        assert response.headers["x-request-id"] == upstream.last().headers["x-request-id"]
+        headers_are_here.set()
+        assert [part.choices[0].delta.content for part in response.parse()] == ["one", "two"]
+
+
+def test_the_streaming_helper(upstream, sent, sdk):
+    upstream.script = streamed(*TEXTS)
+    with sdk.chat.completions.stream(model="m", messages=MESSAGES) as stream:
+        contents = [event.delta for event in stream if event.type == "content.delta"]
+        final = stream.get_final_completion()
+    assert contents == TEXTS
+    assert final.choices[0].message.content == "".join(TEXTS)
+    assert_as_sent(upstream, sent)
+
+
+def test_the_streaming_helper_async(upstream, sent):
+    upstream.script = streamed(*TEXTS)
+
+    async def use(client):
+        async with client.chat.completions.stream(model="m", messages=MESSAGES) as stream:
+            return await stream.get_final_completion()
+
+    assert run_async(sent, use).choices[0].message.content == "".join(TEXTS)
+
+
 TOOL = {
     "type": "function",
     "function": {
@@ -182,6 +216,22 @@ def test_structured_output(upstream, sent, sdk):
     answer = sdk.chat.completions.parse(model="m", messages=MESSAGES, response_format=Weather)
     assert answer.choices[0].message.parsed == Weather(city="北京", degrees=3.5)
     assert upstream.last().json()["response_format"]["json_schema"]["strict"] is True
+    assert_as_sent(upstream, sent)
+
+
+def test_streamed_structured_output(upstream, sent, sdk):
+    class Weather(BaseModel):
+        city: str
+        degrees: float
+
+    upstream.script = streamed('{"city": "北', '京", "degrees"', ": 3.5}")
+    with sdk.chat.completions.stream(model="m", messages=MESSAGES, response_format=Weather) as stream:
+        final = stream.get_final_completion()
+    assert final.choices[0].message.parsed == Weather(city="北京", degrees=3.5)
+    assert upstream.last().json()["response_format"]["json_schema"]["schema"]["required"] == [
+        "city",
+        "degrees",
+    ]
     assert_as_sent(upstream, sent)
 
 
@@ -326,14 +376,83 @@ def test_the_upstreams_own_errors(upstream, sdk, status, error):
     assert caught.value.response.headers["x-frontdesk-path"] == "agent"
 
 
-def test_the_sdk_retries_what_we_call_passing(upstream, relay, sent):
-    upstream.scripts += [[Do.RESET]]
+def test_the_sdk_repeats_what_never_reached_the_upstream(start, closed_port):
+    with start(f"http://127.0.0.1:{closed_port}/v1") as relay:
+        sdk = openai.OpenAI(base_url=f"{relay.url}/v1", api_key="k", max_retries=1)
+        with sdk, pytest.raises(openai.InternalServerError):
+            sdk.chat.completions.create(model="m", messages=MESSAGES)
+        assert [relay.event().status for _ in "12"] == [502, 502]
+
+
+PASSING = ["408 Request Timeout", "429 Too Many Requests", "503 Service Unavailable"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", PASSING)
+def test_the_sdk_retries_what_the_upstream_calls_passing(upstream, sent, status, stream):
+    upstream.scripts += [json_answer(b"{}", status, "retry-after-ms: 1")] * 2
+    upstream.script = streamed("at last") if stream else json_answer(completion("at last"))
+    with sent.sync() as sdk:
+        create = sdk.with_options(max_retries=2).chat.completions.create
+        answer = create(model="m", messages=MESSAGES, stream=stream)
+        if stream:
+            assert [part.choices[0].delta.content for part in answer] == ["at last"]
+        else:
+            assert answer.choices[0].message.content == "at last"
+    assert [r.headers["x-stainless-retry-count"] for r in upstream.requests] == ["0", "1", "2"]
+    assert len({r.body for r in upstream.requests}) == 1
+
+
+def test_the_sdk_waits_as_long_as_the_upstream_says(upstream, sent):
+    upstream.scripts += [json_answer(b"{}", "429 Too Many Requests", "retry-after: 1")]
     upstream.script = json_answer(completion("at last"))
     with sent.sync() as sdk:
+        began = time.monotonic()
         answer = sdk.with_options(max_retries=1).chat.completions.create(model="m", messages=MESSAGES)
+    assert time.monotonic() - began > 0.95
     assert answer.choices[0].message.content == "at last"
+
+
+@pytest.mark.parametrize("status", PASSING)
+def test_the_sdk_does_not_retry_where_the_upstream_forbids_it(upstream, sent, status):
+    upstream.script = json_answer(b"{}", status, "retry-after-ms: 1", "x-should-retry: false")
+    with sent.sync() as sdk, pytest.raises(openai.APIStatusError) as caught:
+        sdk.with_options(max_retries=2).chat.completions.create(model="m", messages=MESSAGES)
+    assert caught.value.response.headers["x-should-retry"] == "false"
+    assert len(upstream.requests) == 1
+
+
+def test_the_sdk_retries_where_the_upstream_wants_it(upstream, sent):
+    upstream.scripts += [json_answer(b"{}", "400 Bad Request", "retry-after-ms: 1", "x-should-retry: true")]
+    upstream.script = json_answer(completion("at last"))
+
+    def use(client):
+        return client.with_options(max_retries=1).chat.completions.create(model="m", messages=MESSAGES)
+
+    assert run_async(sent, use).choices[0].message.content == "at last"
     assert len(upstream.requests) == 2
-    assert [relay.event().status for _ in "12"] == [502, 200]
+
+
+def test_a_stream_that_breaks_is_not_repeated(upstream, sent):
+    first_is_here = threading.Event()
+    upstream.script = [SSE_HEAD, chunk(delta("one")), first_is_here, Do.RESET]
+    with sent.sync() as sdk:
+        create = sdk.with_options(max_retries=2).chat.completions.create
+        with create(model="m", messages=MESSAGES, stream=True) as stream:
+            assert next(stream).choices[0].delta.content == "one"
+            first_is_here.set()
+            with pytest.raises(openai.APIError):
+                next(stream)
+    assert len(upstream.requests) == 1
+
+
+def test_the_sdk_does_not_repeat_a_request_that_the_agent_had(upstream, sent):
+    upstream.scripts += [[Do.RESET]]
+    upstream.script = json_answer(completion("a second time"))
+    with sent.sync() as sdk, pytest.raises(openai.InternalServerError) as caught:
+        sdk.with_options(max_retries=1).chat.completions.create(model="m", messages=MESSAGES)
+    assert_ours(caught.value, 502, "upstream_unavailable")
+    assert len(upstream.requests) == 1
 
 
 def test_a_stream_that_breaks_raises(upstream, sdk):
@@ -403,6 +522,27 @@ def test_a_stream_that_the_client_leaves(upstream, relay, sdk):
     with sdk.chat.completions.create(model="m", messages=MESSAGES, stream=True) as stream:
         assert next(stream).choices[0].delta.content == "one"
     assert upstream.last().closed.wait(1)
+    assert relay.event().outcome == "client_left"
+
+
+def test_a_stream_that_the_client_cancels(upstream, relay, sent):
+    upstream.script = [SSE_HEAD, chunk(delta("one")), Do.STALL]
+
+    async def use(client):
+        first_is_here = asyncio.Event()
+
+        async def read():
+            async for _ in await client.chat.completions.create(model="m", messages=MESSAGES, stream=True):
+                first_is_here.set()
+
+        task = asyncio.create_task(read())
+        await asyncio.wait_for(first_is_here.wait(), PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await asyncio.to_thread(upstream.last().closed.wait, PATIENCE)
+
+    assert run_async(sent, use)
     assert relay.event().outcome == "client_left"
 
 

@@ -86,6 +86,15 @@ def test_the_streaming_helper(sdk: openai.OpenAI) -> None:
     assert "9:30" in (final.choices[0].message.content or "")
 
 
+def test_a_streaming_response_shows_our_headers(sdk: openai.OpenAI) -> None:
+    create = sdk.chat.completions.with_streaming_response.create
+    with create(model="m", messages=user(QUESTION), stream=True) as response:
+        assert response.headers["x-frontdesk-path"] == "faq"
+        assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+        parts = [part.choices[0].delta.content or "" for part in response.parse()]
+    assert "9:30" in "".join(parts)
+
+
 @pytest.mark.parametrize(
     "content", [QUESTION, [{"type": "text", "text": QUESTION}], [{"type": "text", "text": ZH_QUESTION}]]
 )

@@ -115,7 +115,7 @@ def test_a_refused_framing_closes_the_connection(relay, upstream):
 def test_the_next_request_on_the_connection_works(relay, upstream, first):
     """After an error, pipelined and one after another."""
     requests = {
-        "405": b"GET /v1/chat/completions HTTP/1.1\r\nhost: a\r\n\r\n",
+        "405": b"GET /v1/classify HTTP/1.1\r\nhost: a\r\n\r\n",
         "404": post(HELLO, "/nope"),
         "400": post(b"{"),
         "413": post(b"x" * (LIMIT + 1)),
@@ -316,11 +316,9 @@ def test_a_path_that_is_not_ours_is_a_404(relay, upstream, path):
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", CHAT),
-        ("PUT", CHAT),
-        ("OPTIONS", CHAT),
-        ("DELETE", "/v1/models"),
-        ("POST", "/v1/models"),
+        ("TRACE", CHAT),
+        ("CONNECT", "/v1/embeddings"),
+        ("DELETE", "/v1/classify"),
         ("GET", "/v1/classify"),
         ("POST", "/health/liveness"),
     ],

@@ -54,7 +54,7 @@ def edit(key: str, value: object) -> Callable[[Path], None]:
         (truncate("answers.jsonl"), "is not the file that"),
         (flip("onnx/model_quantized.onnx"), "is not the file that"),
         (flip("tokenizer.json"), "is not the file that"),
-        (edit("schema_version", 2), "schema_version 2"),
+        (edit("schema_version", 1), "schema_version 1"),
         (edit("schema_version", None), "schema_version None"),
         (edit("files", {}), "lists no files"),
         (edit("topics", [{}]), "cannot be read"),

@@ -68,7 +68,7 @@ def test_misuse_is_status_2_and_says_what_is_accepted(args: list[str], part: str
 
 def test_check_prints_counts_and_findings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(ROOT / "examples/desk")]) == 0
-    assert "43 topics (22 answer, 7 tool, 14 agent)" in capsys.readouterr().out
+    assert "72 topics (44 answer, 14 tool, 14 agent)" in capsys.readouterr().out
 
 
 def test_check_fails_on_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

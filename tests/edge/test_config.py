@@ -96,8 +96,8 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
     ("text", "parts"),
     [
         ("port = \n", ["not valid TOML", "line 1"]),
-        ("prot = 1\n", ["frontdesk.toml: prot", "not a setting", "port"]),
-        ("port = 70000\n", ["frontdesk.toml: port", "70000", "whole number from 0 to 65535"]),
+        ("prot = 1\n", ["frontdesk.toml:1: prot", "not a setting", "port"]),
+        ("port = 70000\n", ["frontdesk.toml:1: port", "70000", "whole number from 0 to 65535"]),
         ("port = 3.7\n", ["3.7", "whole number"]),
         ("port = inf\n", ["whole number"]),
         ("port = true\n", ["whole number"]),

@@ -7,7 +7,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edge import errors
-from edge.errors import BadRequest, DeskError, FrontdeskError, NotReady, RequestError, error_json
+from edge.errors import (
+    BadRequest,
+    DeskError,
+    FrontdeskError,
+    MethodNotAllowed,
+    NotReady,
+    RequestError,
+    error_json,
+)
 
 CLASSES = [
     value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, FrontdeskError)
@@ -26,7 +34,8 @@ def test_the_docstring_draws_the_whole_tree() -> None:
 
 @pytest.mark.parametrize("kind", REQUEST_CLASSES)
 def test_every_request_error_is_openai_shaped(kind: type[RequestError]) -> None:
-    body = json.loads(error_json(kind("What to do.")))
+    allow = {"allow": "GET"} if kind is MethodNotAllowed else {}
+    body = json.loads(error_json(kind("What to do.", **allow)))
     assert body == {"error": {"message": "What to do.", "type": kind.type, "param": None, "code": kind.code}}
     assert 400 <= kind.status < 600
     assert (kind.type == "invalid_request_error") <= (kind.status < 500)

@@ -19,6 +19,7 @@ FAQ = Decision(Path.FAQ, Reason.EXACT, Lang.ZH, topic="hours", answer=ANSWER)
 def served(**changes: Any) -> Served:
     event: dict[str, Any] = {
         "request_id": "r1",
+        "tenant": "acme",
         "route": "/v1/chat/completions",
         "status": 200,
         "outcome": "ok",
@@ -36,6 +37,7 @@ def test_a_line() -> None:
     assert datetime.fromisoformat(line.pop("time")).utcoffset() == timedelta(0)
     assert line == {
         "request_id": "r1",
+        "tenant": "acme",
         "route": "/v1/chat/completions",
         "status": 200,
         "outcome": "ok",

@@ -67,6 +67,7 @@ BUNDLE = Bundle(
     min_in_scope=0.5,
     max_needs_context=0.5,
     max_needs_context_in_dialogue=0.3,
+    public=True,
     answer_unproven=False,
     system_prompts=frozenset({"known"}),
     guards=GUARDS,

@@ -17,7 +17,7 @@ def test_names_shapes_and_types_of_the_graph() -> None:
         ("attention_mask", "tensor(int64)", ["batch", "tokens"]),
     ]
     outputs = {o.name: (o.type, o.shape) for o in session.get_outputs()}
-    assert outputs["logits"] == ("tensor(float)", ["batch", 43])
+    assert outputs["logits"] == ("tensor(float)", ["batch", 72])
     assert outputs["in_scope"] == outputs["needs_context"] == ("tensor(float)", ["batch"])
     assert outputs["sentence_embedding"] == ("tensor(float)", ["batch", 384])
     assert outputs["exit"] == ("tensor(int64)", ["batch"])

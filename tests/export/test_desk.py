@@ -243,9 +243,15 @@ def test_the_demo_desk_has_nothing_to_complain_about_and_what_it_promises() -> N
     desk = load_desk(Path(__file__).parents[2] / "examples/desk")
     assert check_desk(desk) == []
     routes = [topic.route for topic in desk.topics]
-    assert (routes.count("answer"), routes.count("tool"), routes.count("agent")) == (22, 7, 14)
+    assert (routes.count("answer"), routes.count("tool"), routes.count("agent")) == (44, 14, 14)
     assert all(len(topic.examples[lang]) >= 20 for topic in desk.topics for lang in desk.languages)
-    questions = [*desk.calibrate, *desk.test]
-    kinds = [question.kind for question in questions]
-    assert len(questions) >= 1000
-    assert min(kinds.count(kind) for kind in ("out_of_scope", "near_miss", "follow_up")) >= 100
+    assert {topic.volatility for topic in desk.topics} == {"static", "daily", "live", "personal"}
+    assert all(topic.answer.keys() == set(desk.languages) for topic in desk.topics if topic.route == "answer")
+    for questions in (desk.calibrate, desk.test):
+        assert len(questions) >= 600
+        kinds = [question.kind for question in questions]
+        shares = {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}
+        assert shares["out_of_scope"] >= 0.25
+        assert min(shares["near_miss"], shares["follow_up"]) >= 0.12
+        asked = {question.topic for question in questions}
+        assert asked >= {topic.id for topic in desk.topics}

@@ -1,0 +1,318 @@
+"""Who asks: our keys, a trusted proxy, a check URL, or nobody. On real servers."""
+
+import hashlib
+import json
+import threading
+from datetime import date, timedelta
+from ipaddress import ip_network
+from typing import Any
+
+import httpx2
+import pytest
+from openai import AuthenticationError, OpenAI
+from servers import (
+    Desk,
+    Received,
+    Relay,
+    ScriptedUpstream,
+    Step,
+    completion,
+    head,
+    json_answer,
+    open_client,
+)  # fmt: skip
+
+from edge.cli import main
+from edge.config import Key, Settings, load_settings
+from edge.errors import ConfigError
+from edge.identity import Identity, new_key
+
+KEY, DIGEST = new_key()
+KNOWN = Key("web", DIGEST, tenant="acme")
+FAQ = {"model": "m", "messages": [{"role": "user", "content": "what time do we start"}]}
+AGENT = {"model": "m", "messages": [{"role": "user", "content": "write a poem about the sea"}]}
+ELSEWHERE = (ip_network("192.0.2.0/24"),)  # RFC 5737: no caller of these tests is there
+
+
+@pytest.fixture(autouse=True)
+def _agent_answers(shared_upstream: ScriptedUpstream) -> None:
+    shared_upstream.reset()
+    shared_upstream.script = json_answer(completion("agent"))
+
+
+def ask(relay: Relay, body: dict[str, Any] = FAQ, **headers: str) -> httpx2.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with open_client(relay.url) as client:
+        return client.post("/v1/chat/completions", json=body, headers=named)
+
+
+# --- our own keys ------------------------------------------------------------------------------
+
+
+def test_a_key_of_ours_opens_and_the_upstream_gets_the_servers_key(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    with desk(shared_upstream.url, auth="keys", keys=(KNOWN,), public=False, api_key="sk-up") as relay:
+        local = ask(relay, authorization=f"Bearer {KEY}")
+        event = relay.event()
+        forwarded = ask(relay, AGENT, authorization=f"bearer {KEY}")
+    assert local.headers["x-frontdesk-path"] == "faq"
+    assert (event.tenant, event.status) == ("acme", 200)
+    assert forwarded.json()["choices"][0]["message"]["content"] == "agent"
+    assert shared_upstream.last().headers["authorization"] == "Bearer sk-up"
+    assert KEY not in str([r.head for r in shared_upstream.requests])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer nope"},
+        {"authorization": f"Basic {KEY}"},
+        {"authorization": KEY},
+        {"authorization": f"Bearer {DIGEST}"},  # the stored hash must not open
+        {"authorization": f"Bearer {KEY[:-1]}"},
+        {"x-api-key": KEY},
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/classify", "/v1/models", "/v1/embeddings"])
+def test_without_a_key_nothing_opens(
+    desk: Desk, shared_upstream: ScriptedUpstream, path: str, given: dict[str, str]
+) -> None:
+    with desk(shared_upstream.url, auth="keys", keys=(KNOWN,)) as relay, open_client(relay.url) as client:
+        method = "GET" if path == "/v1/models" else "POST"
+        response = client.request(method, path, json=FAQ | {"input": "hi"}, headers=given)
+        health = client.get("/health/readiness")
+    error = response.json()["error"]
+    assert response.status_code == 401
+    assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_api_key")
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert response.headers["x-frontdesk-path"] == "error"
+    assert "Bearer" in error["message"]
+    assert KEY not in response.text
+    assert shared_upstream.requests == []
+    assert health.status_code == 200
+
+
+def test_the_sdk_sees_an_authentication_error_and_does_not_retry(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    with desk(shared_upstream.url, auth="keys", keys=(KNOWN,)) as relay:
+        client = OpenAI(base_url=f"{relay.url}/v1", api_key="wrong")
+        with client, pytest.raises(AuthenticationError) as caught:
+            client.chat.completions.create(**FAQ)
+        relay.event()
+        assert relay._events.empty()
+    assert caught.value.code == "invalid_api_key"
+
+
+def test_a_key_ends_with_its_last_day(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    today = date.today()
+    (key1, hash1), (key2, hash2) = new_key(), new_key()
+    keys = (
+        Key("old", hash1, valid_until=today - timedelta(days=2)),
+        Key("new", hash2, valid_until=today + timedelta(days=2)),
+    )
+    with desk(shared_upstream.url, auth="keys", keys=keys) as relay:
+        old, new = ask(relay, authorization=f"Bearer {key1}"), ask(relay, authorization=f"Bearer {key2}")
+    assert (old.status_code, new.status_code) == (401, 200)
+    assert "was valid until" in old.json()["error"]["message"]
+
+
+def test_keys_without_an_upstream_key_forward_no_credential(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    """Our key opens our door; the agent must not learn it."""
+    with desk(shared_upstream.url, auth="keys", keys=(KNOWN,)) as relay:
+        ask(relay, AGENT, authorization=f"Bearer {KEY}")
+    assert "authorization" not in shared_upstream.last().headers
+
+
+# --- a trusted proxy ------------------------------------------------------------------------------
+
+
+def test_a_trusted_proxy_names_user_and_tenant(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    names = {"identity_header": "x-user", "tenant_header": "x-tenant"}
+    with desk(shared_upstream.url, auth="proxy", public=False, api_key="sk-up", **names) as relay:
+        local = ask(relay, x_user="ann", x_tenant="acme")
+        event = relay.event()
+        ask(relay, AGENT, x_user="ann", x_tenant="acme")
+        nobody = ask(relay)
+    assert local.headers["x-frontdesk-path"] == "faq"
+    assert event.tenant == "acme"
+    assert "ann" not in repr(event)  # a user's name is personal data
+    received = shared_upstream.last().headers
+    assert (received["x-user"], received["x-tenant"]) == ("ann", "acme")
+    assert received["authorization"] == "Bearer sk-up"
+    assert nobody.status_code == 401
+    assert "x-user" in nobody.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("auth", ["proxy", "passthrough", "keys"])
+@pytest.mark.parametrize("answering", ["on", "observe"])
+def test_who_is_no_trusted_proxy_names_nobody(
+    desk: Desk, shared_upstream: ScriptedUpstream, auth: str, answering: str
+) -> None:
+    from edge.config import Answering
+
+    settings = {
+        "auth": auth,
+        "keys": (KNOWN,) if auth == "keys" else (),
+        "identity_header": "x-user",
+        "tenant_header": "x-tenant",
+        "trusted_proxies": ELSEWHERE,
+    }
+    with desk(shared_upstream.url, Answering.of(answering), public=False, **settings) as relay:
+        response = ask(relay, AGENT, x_user="root", x_tenant="all", authorization=f"Bearer {KEY}")
+        event = relay.event()
+    if auth == "proxy":
+        assert response.status_code == 401
+        assert shared_upstream.requests == []
+        return
+    assert "x-user" not in shared_upstream.last().headers
+    assert "x-tenant" not in shared_upstream.last().headers
+    assert event.tenant == ("acme" if auth == "keys" else "")
+
+
+# --- passthrough ----------------------------------------------------------------------------------
+
+
+def test_a_desk_that_is_not_public_forwards_whom_nobody_knows(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    with desk(shared_upstream.url, public=False) as relay:
+        response = ask(relay, authorization="Bearer users-own", x_frontdesk_debug="1")
+        with open_client(relay.url) as client:
+            classified = client.post("/v1/classify", json={"input": "what time do we start"})
+    assert response.headers["x-frontdesk-path"] == "agent"
+    assert response.headers["x-frontdesk-reason"] == "unverified_caller"
+    assert response.headers["x-frontdesk-observed"] == "faq;exact"
+    assert shared_upstream.last().headers["authorization"] == "Bearer users-own"
+    assert classified.status_code == 401
+
+
+def test_the_body_names_nobody(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    body = FAQ | {"user": "root", "metadata": {"tenant": "acme", "x-user": "root"}}
+    with desk(shared_upstream.url, public=False, identity_header="x-user") as relay:
+        assert ask(relay, body).headers["x-frontdesk-reason"] == "unverified_caller"
+        assert relay.event().tenant == ""
+
+
+def test_the_upstream_key_is_lent_to_this_machine_alone() -> None:
+    identity = Identity(Settings())
+    for address, lent in (
+        ("127.0.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.7", False), ("x", False),
+    ):  # fmt: skip
+        scope = {"type": "http", "headers": [], "client": (address, 1)}
+        assert identity.admit(scope)[0].lent_key is lent, address
+    assert identity.admit({"type": "http", "headers": [], "client": None})[0].lent_key
+
+
+def checker(status: int, gate: threading.Event | None = None) -> Any:
+    def script(received: Received) -> list[Step]:
+        known = dict(received.fields).get("authorization") == "Bearer good"
+        code = status if known or status >= 500 else 401
+        steps: list[Step] = [gate] if gate else []
+        return [*steps, head(f"{code} X", "content-length: 0")]
+
+    return script
+
+
+def test_the_check_url_vouches_and_is_asked_once(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    with ScriptedUpstream() as check:
+        check.script = checker(204)
+        with desk(shared_upstream.url, public=False, auth_check_url=f"{check.url}/me") as relay:
+            first = ask(relay, authorization="Bearer good")
+            again = ask(relay, authorization="Bearer good")
+            bad = ask(relay, authorization="Bearer bad")
+            none = ask(relay)
+            unneeded = ask(relay, AGENT, authorization="Bearer other")
+    assert [r.headers["x-frontdesk-path"] for r in (first, again)] == ["faq", "faq"]
+    assert [r.headers["x-frontdesk-reason"] for r in (bad, none)] == ["unverified_caller"] * 2
+    assert unneeded.headers["x-frontdesk-reason"] != "unverified_caller"
+    asked = [r.headers["authorization"] for r in check.requests]
+    assert asked == ["Bearer good", "Bearer bad"]  # once each, and never for what is forwarded anyway
+    assert {r.target for r in check.requests} == {"/v1/me"}
+    assert "auth;dur=" in first.headers["server-timing"]
+
+
+def test_a_check_url_that_fails_forwards(
+    desk: Desk, shared_upstream: ScriptedUpstream, closed_port: int
+) -> None:
+    with ScriptedUpstream() as check:
+        check.script = checker(500)
+        for url in (check.url, f"http://127.0.0.1:{closed_port}/"):
+            with desk(shared_upstream.url, public=False, auth_check_url=url) as relay:
+                response = ask(relay, authorization="Bearer good")
+            assert response.headers["x-frontdesk-reason"] == "unverified_caller"
+            assert response.json()["choices"][0]["message"]["content"] == "agent"
+
+
+def test_callers_with_one_credential_ask_the_check_url_together(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    gate = threading.Event()
+    with ScriptedUpstream() as check:
+        check.script = checker(200, gate)
+        with desk(shared_upstream.url, public=False, auth_check_url=check.url) as relay:
+            found: list[httpx2.Response] = []
+            threads = [
+                threading.Thread(target=lambda: found.append(ask(relay, authorization="Bearer good")))
+                for _ in range(5)
+            ]
+            for thread in threads:
+                thread.start()
+            check.wait_for(1)
+            gate.set()
+            for thread in threads:
+                thread.join()
+    assert [r.headers["x-frontdesk-path"] for r in found] == ["faq"] * 5
+    assert len(check.requests) == 1
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def test_the_key_command_prints_what_the_settings_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    assert main(["key", "web", "--tenant", "acme"]) == 0
+    printed = capsys.readouterr().out
+    key = next(line[2:] for line in printed.splitlines() if line.startswith("# fd_"))
+    file = tmp_path / "frontdesk.toml"
+    file.write_text(f'auth = "keys"\n{printed}', "utf-8")
+    settings = load_settings(environ={}, file=file)
+    assert settings.keys == (Key("web", hashlib.sha256(key.encode()).hexdigest(), "acme"),)
+    as_json = json.dumps([{"id": "web", "sha256": settings.keys[0].sha256, "tenant": "acme"}])
+    from_environment = load_settings(environ={"FRONTDESK_AUTH": "keys", "FRONTDESK_KEYS": as_json})
+    assert from_environment.keys == settings.keys
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('auth = "keys"', "frontdesk key"),
+        ('auth = "proxy"', "identity_header"),
+        ('auth = "none"', "1: auth is 'none': expected one of passthrough, keys, proxy"),
+        ('[[keys]]\nid = "a"\nsha256 = "zz"', "1: keys cannot be used: key 'a' needs the sha256"),
+        ('[[keys]]\nid = "a b"', "1: keys cannot be used: key 1 needs an id"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nuser = "x"', "key 1 has 'user'"),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\nvalid_until = 5', "valid_until such as 2027-12-31"),
+        (
+            f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"\n[[keys]]\nid = "a"\nsha256 = "{DIGEST}"',
+            "an earlier one",
+        ),
+        (f'[[keys]]\nid = "a"\nsha256 = "{DIGEST}"', 'set auth = "keys"'),
+        ('\ntrusted_proxies = ["10.0.0.0/33"]', "2: trusted_proxies"),
+        ('port = 1\n\nauth_check_url = "ftp://x"', "3: auth_check_url"),
+    ],
+)
+def test_wrong_settings_say_where_and_what(tmp_path: Any, text: str, said: str) -> None:
+    file = tmp_path / "frontdesk.toml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(environ={}, file=file)
+    assert said in str(caught.value)
+    assert DIGEST not in str(caught.value)
