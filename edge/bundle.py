@@ -15,7 +15,9 @@ from edge.normaliser import NORMALISER_VERSION, Lang, LangRule, Normaliser
 
 SCHEMA_VERSION = 2
 MANIFEST = "frontdesk.json"
+MAX_TOKENS = 512
 ROUTER_FILE = "onnx/model_quantized.onnx"
+_READ = ("tokenizer.json", "answers.jsonl")
 _LIMITS = ("min_in_scope", "max_needs_context", "max_needs_context_in_dialogue")
 
 
@@ -131,8 +133,11 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _verify(folder: Path, manifest: Mapping[str, Any]) -> None:
     files = manifest.get("files")
-    if not isinstance(files, dict) or ROUTER_FILE not in files:
-        raise BundleError(f"{folder / MANIFEST} lists no files; build the bundle again.")
+    if not isinstance(files, dict) or not files.keys() >= {ROUTER_FILE, *_READ}:
+        raise BundleError(
+            f"{folder / MANIFEST} lists no files, or not all that are read; build the bundle again with "
+            "`frontdesk train`."
+        )
     for name, digest in files.items():
         path = folder / name
         if not path.is_file():
@@ -150,7 +155,13 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         raise ValueError(f"normaliser version {norm['version']}, this Frontdesk has {NORMALISER_VERSION}")
     normaliser = Normaliser(norm["traditional"], norm["simplified"], LangRule(**manifest["lang_rule"]))
     topics = tuple(_topic(entry) for entry in manifest["topics"])
-    answers, exact = _read_answers(folder / "answers.jsonl", {topic.id for topic in topics})
+    by_id = {topic.id: topic for topic in topics}
+    if len(by_id) < len(topics):
+        raise ValueError("two topics have one id")
+    answers, exact = _read_answers(
+        folder / "answers.jsonl", {topic.id for topic in topics if topic.route == "answer"}
+    )
+    _check_manifest(manifest)
     limits = {name: _share(manifest["limits"][name], f"limits.{name}") for name in _LIMITS}
     prompts = manifest["system_prompts"]
     return Bundle(
@@ -170,9 +181,22 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         answers=answers,
         exact=exact,
         self_test=tuple(manifest["self_test"]),
-        by_id={topic.id: topic for topic in topics},
+        by_id=by_id,
         answer_topics={answer.text.strip(): answer.topic for answer in answers.values()},
     )
+
+
+def _check_manifest(manifest: Mapping[str, Any]) -> None:
+    """Raise ValueError for what would load and then weaken what stands between a query and an answer."""
+    if not isinstance(manifest["name"], str) or not manifest["name"].isprintable():
+        raise ValueError("'name' must be one line of text")
+    if type(manifest["max_tokens"]) is not int or not 0 < manifest["max_tokens"] <= MAX_TOKENS:
+        raise ValueError(f"'max_tokens' must be a whole number up to {MAX_TOKENS}")
+    if not manifest["languages"] or not manifest["self_test"]:
+        raise ValueError("'languages' and 'self_test' must not be empty")
+    unguarded = [t["id"] for t in manifest["topics"] if t["route"] == "answer" and t["signals"] is None]
+    if unguarded:
+        raise ValueError(f"the answer topic {unguarded[0]} has no 'signals'")
 
 
 def _share(value: object, name: str) -> float:
@@ -216,7 +240,11 @@ def _read_answers(path: Path, topics: set[str]) -> tuple[dict[tuple[str, Lang], 
                 continue
             entry = json.loads(line)
             answer = _answer(entry, topics)
+            if (answer.topic, answer.lang) in answers:
+                raise ValueError(f"{answer.topic} has two answers in {answer.lang}")
             answers[answer.topic, answer.lang] = answer
+            if any(exact.get(key, answer.topic) != answer.topic for key in entry["exact"]):
+                raise ValueError("an exact text belongs to another topic, too")
             exact |= dict.fromkeys(entry["exact"], answer.topic)
     except (KeyError, TypeError, ValueError) as exc:
         raise BundleError(
@@ -229,7 +257,7 @@ def _read_answers(path: Path, topics: set[str]) -> tuple[dict[tuple[str, Lang], 
 def _answer(entry: Mapping[str, Any], topics: set[str]) -> Answer:
     topic, text, tokens, exact = (entry[name] for name in ("topic", "text", "tokens", "exact"))
     if topic not in topics:
-        raise ValueError(f"there is no topic {topic!r}")
+        raise ValueError(f"there is no answer topic {topic!r}")
     if not isinstance(text, str) or not text.strip():
         raise TypeError("'text' must be a text")
     if type(tokens) is not int or tokens < 0:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from edge.config import KEY_ID, Answering, Settings, load_settings
+from edge.config import NAME, Answering, Settings, load_settings
 from edge.errors import ConfigError, FrontdeskError
 
 DEFAULT_BUNDLE = Path("models/demo")
@@ -91,6 +91,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     observe.add_argument("log", type=Path, metavar="LOG", help="the server's JSON log; - is stdin")
     observe.set_defaults(run=_observe)
+
+    distill = commands.add_parser(
+        "distill", parents=[common], help="build a bundle whose student is tuned on the desk, with torch"
+    )
+    distill.add_argument("desk", type=Path, metavar="DESK")
+    distill.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
+    distill.add_argument(
+        "--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base"
+    )
+    distill.add_argument(
+        "--teacher", type=Path, metavar="DIR", help="a Hugging Face or ONNX encoder's folder"
+    )
+    distill.add_argument("--epochs", type=int, default=7)
+    distill.add_argument("--seed", type=_seed, default=0)
+    distill.set_defaults(run=_train)
 
     evaluate = commands.add_parser("eval", parents=[common], help="judge held-out questions with a bundle")
     evaluate.add_argument("bundle", type=Path, nargs="?", default=DEFAULT_BUNDLE, metavar="BUNDLE")
@@ -189,7 +204,16 @@ def _train(args: argparse.Namespace) -> int:
     for finding in check_desk(desk):
         if finding.level == "error" or "calibration" in finding.message:
             print(f"frontdesk: {finding.where}: {finding.level}: {finding.message}", file=sys.stderr)
-    bundle, evaluation = train_desk(desk, Encoder(args.base), load_pools(), args.out, args.seed)
+    if hasattr(args, "epochs"):
+        _need_distill()
+        from export.desk_distill import Plan, distill_desk
+
+        plan = Plan(epochs=args.epochs)
+        bundle, evaluation = distill_desk(
+            desk, Encoder(args.base), load_pools(), args.out, args.seed, args.teacher, plan
+        )
+    else:
+        bundle, evaluation = train_desk(desk, Encoder(args.base), load_pools(), args.out, args.seed)
     if args.json:
         _print_json({"bundle": f"{bundle.name}@{bundle.version}", "test": evaluation.as_dict()})
         return 0
@@ -225,7 +249,7 @@ def _eval(args: argparse.Namespace) -> int:
 def _key(args: argparse.Namespace) -> int:
     from edge.identity import new_key
 
-    if not (KEY_ID.fullmatch(args.id) and (not args.tenant or KEY_ID.fullmatch(args.tenant))):
+    if not (NAME.fullmatch(args.id) and (not args.tenant or NAME.fullmatch(args.tenant))):
         raise ConfigError("A key's id and tenant are of letters, digits, '_', '.' and '-', up to 64.")
     key, digest = new_key()
     if args.json:
@@ -245,7 +269,7 @@ def _observe(args: argparse.Namespace) -> int:
         observed = read_log(sys.stdin)
     else:
         try:
-            with args.log.open(encoding="utf-8", errors="replace") as lines:
+            with args.log.open(encoding="utf-8-sig", errors="replace") as lines:
                 observed = read_log(lines)
         except OSError as exc:
             raise FrontdeskError(f"{args.log} cannot be read: {exc.strerror}.") from exc
@@ -264,6 +288,15 @@ def _need_export(command: str) -> None:
     except ImportError as exc:
         raise FrontdeskError(
             f"`frontdesk {command}` needs the extra 'export'; in a checkout: pip install -e '.[export]'."
+        ) from exc
+
+
+def _need_distill() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError as exc:
+        raise FrontdeskError(
+            "`frontdesk distill` needs torch; in a checkout: pip install -e '.[export,distill]'."
         ) from exc
 
 

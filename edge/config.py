@@ -11,14 +11,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
+
 from edge.errors import ConfigError
 from edge.toml import read_toml
 
 CONFIG_FILE = "frontdesk.toml"
 _HEADER_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]*")
-KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+# What means something else already, to HTTP or to us.
+_TAKEN = frozenset(
+    b"accept-encoding authorization connection content-encoding content-length content-type cookie expect "
+    b"host keep-alive te trailer traceparent transfer-encoding upgrade x-request-id".decode().split()
+)
+_DIGITS = re.compile(r"[0-9]+(\.[0-9]*)?")
 _USER_INFO = re.compile("//[^/]*@")
 
 
@@ -35,7 +43,7 @@ class Answering:
         if value in ("off", "observe", "on"):
             return cls(mode=str(value), share=1.0 if value == "on" else 0.0)
         try:
-            share = float(value)  # type: ignore[arg-type]
+            share = float(_plain(value))
         except (TypeError, ValueError, OverflowError):
             share = -1.0
         if isinstance(value, bool) or not 0 <= share <= 1:
@@ -50,7 +58,7 @@ class Upstream:
     base_url: str = ""
     api_key: str = field(default="", repr=False)
     connect_timeout: float = 5.0
-    first_byte_timeout: float = 60.0
+    first_byte_timeout: float = 600.0
     idle_timeout: float = 60.0
     max_connections: int = 512
 
@@ -120,6 +128,8 @@ def _check_together(settings: Settings) -> None:
         )
     if settings.keys and settings.auth != "keys":
         raise ConfigError(f'There are keys, and auth is {settings.auth}: set auth = "keys" or remove them.')
+    if settings.identity_header and settings.identity_header == settings.tenant_header:
+        raise ConfigError("identity_header and tenant_header are the same: the log must not hold users.")
     if settings.auth == "proxy" and not settings.identity_header:
         raise ConfigError(
             'auth is proxy: name the header in which the proxy says who asks, identity_header = "…".'
@@ -167,7 +177,7 @@ def _set(settings: Settings, name: str, value: object, where: object) -> Setting
         raise ConfigError(f"{where} is not a setting. Settings: {', '.join(sorted(_SETTERS))}, [model].")
     try:
         parsed = parse(value)
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         # The cause would show what is hidden here.
         raise ConfigError(f"{where} {_shown(name, value)}: {exc}.") from None
     if name.startswith("upstream_"):
@@ -209,9 +219,12 @@ def _networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
     if not isinstance(listed, list):
         raise TypeError("expected a list of networks such as 10.0.0.0/8")
     try:
-        return tuple(ip_network(_text(item).strip()) for item in listed if item != "")
+        networks = tuple(ip_network(_text(item).strip()) for item in listed if item != "")
     except ValueError as exc:
         raise ValueError(f"expected networks such as 10.0.0.0/8 or ::1/128; {exc}") from None
+    if any(getattr(network.network_address, "ipv4_mapped", None) for network in networks):
+        raise ValueError("expected IPv4 networks in their own form, such as 10.0.0.0/8")
+    return networks
 
 
 def _keys(value: object) -> tuple[Key, ...]:
@@ -233,11 +246,11 @@ def _key(number: int, entry: Mapping[str, Any]) -> Key:
     if unknown:
         raise ValueError(f"key {number} has {min(unknown)!r}; it takes id, sha256, tenant and valid_until")
     id_, digest, tenant = entry.get("id"), entry.get("sha256"), entry.get("tenant", "")
-    if not isinstance(id_, str) or not KEY_ID.fullmatch(id_):
+    if not isinstance(id_, str) or not NAME.fullmatch(id_):
         raise ValueError(f"key {number} needs an id of letters, digits, '_', '.' and '-'")
     if not isinstance(digest, str) or not _SHA256.fullmatch(digest):
         raise ValueError(f"key {id_!r} needs the sha256 that `frontdesk key` printed: 64 hexadecimal digits")
-    if not isinstance(tenant, str) or not (tenant == "" or KEY_ID.fullmatch(tenant)):
+    if not isinstance(tenant, str) or not (tenant == "" or NAME.fullmatch(tenant)):
         raise ValueError(f"key {id_!r} needs a tenant of letters, digits, '_', '.' and '-'")
     until = entry.get("valid_until")
     try:
@@ -260,6 +273,8 @@ def _header_name(value: object) -> str:
     name = _text(value).lower()
     if not _HEADER_NAME.fullmatch(name):
         raise ValueError("expected the name of a header")
+    if name in _TAKEN or name.startswith("x-frontdesk-") or "_" in name:
+        raise ValueError("expected a header of its own, without '_', such as x-user")
     return name
 
 
@@ -270,13 +285,20 @@ def _path(value: object) -> Path:
     return Path(text)
 
 
+def _plain(value: object) -> Any:  # noqa: ANN401 - what a number can be made of
+    """A text only if it is digits: float and int also take "8_0" and other scripts' digits."""
+    if isinstance(value, str) and not _DIGITS.fullmatch(value):
+        raise ValueError("no number")
+    return value
+
+
 def _number(kind: Callable[[Any], Any], low: float, high: float) -> Callable[[object], Any]:
     def parse(value: object) -> Any:  # noqa: ANN401 - int or float, as kind says
         accepted = f"expected a {'whole ' if kind is int else ''}number from {low} to {high}"
         if isinstance(value, bool):
             raise TypeError(accepted)
         try:
-            number = kind(value)
+            number = kind(_plain(value))
         except (TypeError, ValueError, OverflowError):
             raise ValueError(accepted) from None
         if not low <= number <= high or (isinstance(value, float) and number != value):
@@ -297,7 +319,11 @@ def _url(value: object) -> str:
         raise ValueError("expected an address such as https://host/v1")
     if "?" in address or "#" in address or "@" in parts.netloc:
         raise ValueError("expected an address without user name, query and fragment")
-    return address.rstrip("/")
+    try:
+        httpx2.URL(address)
+    except httpx2.InvalidURL as exc:
+        raise ValueError("expected an address such as https://host/v1") from exc
+    return address
 
 
 def _one_of(*names: str) -> Callable[[object], str]:
@@ -314,7 +340,7 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "bundle": _path,
     "host": _host,
     "port": _number(int, 0, 65535),
-    "upstream_base_url": _url,
+    "upstream_base_url": lambda value: _url(value).rstrip("/"),
     "upstream_api_key": _secret,
     "upstream_connect_timeout": _SECONDS,
     "upstream_first_byte_timeout": _SECONDS,

@@ -58,6 +58,7 @@ class Endpoints:
         self.forwarder = forwarder
         self.identity = identity
         self.sinks = sinks
+        self.observing = settings.answering.mode == "observe"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route one HTTP request, answer its errors, and tell the sinks how it ended."""
@@ -113,7 +114,7 @@ class Endpoints:
             "/health/readiness": ("GET", self.readiness),
         }
         if (path, method) in shared:
-            return shared[path, method]
+            return self.pass_through if self.observing and path == "/v1/models" else shared[path, method]
         if path in ours:
             expected, endpoint = ours[path]
             if method != expected and not (expected == "GET" and method == "HEAD"):
@@ -126,34 +127,24 @@ class Endpoints:
 
     async def chat(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
         """``POST /v1/chat/completions``: decide, then answer or forward."""
-        observing = self.settings.answering.mode == "observe"
         try:
             body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
-            exchange.spans.mark("admit")
-            if exchange.header(OWN_PREFIX + b"bypass") == "1":
-                exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
-                return await self._forward(exchange, receive, send, relayed, body)
-            if exchange.header(b"content-encoding") not in ("", "identity"):
-                exchange.decision = Decision(Path.AGENT, Reason.CLIENT_OPTIONS)
-                return await self._forward(exchange, receive, send, relayed, body)
-            data = parse_chat(body)
-        except (BadRequest, RequestTooLarge) as error:
-            if not observing:
+        except RequestTooLarge as error:
+            if not self.observing:
                 raise
-            # Whoever only watches must not refuse either.
             exchange.decision = Decision(Path.AGENT, Reason.OBSERVE)
-            if isinstance(error, RequestTooLarge):
-                read, more = error.read, error.more
-                return await self.pass_through(exchange, receive, send, relayed, read, more=more)
+            return await self.pass_through(exchange, receive, send, relayed, error.read, more=error.more)
+        exchange.spans.mark("admit")
+        data = self._read(exchange, body)
+        if isinstance(data, Decision):
+            exchange.decision = data
             return await self._forward(exchange, receive, send, relayed, body)
         pipeline = self.host.pipeline
         if pipeline is None:
             exchange.decision = Decision(Path.AGENT, Reason.NOT_READY)
         else:
             query, decision = self._decide(pipeline, data, exchange)
-            if decision.answer is not None and not await self._may_read(pipeline, exchange):
-                decision = withhold(decision, Reason.UNVERIFIED_CALLER)
-            exchange.decision = decision
+            exchange.decision = decision = await self._disclose(pipeline, decision, exchange)
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
                 return await self._answer(exchange, send, decision.answer, query)
@@ -161,6 +152,28 @@ class Endpoints:
         if isinstance(model, str) and model in self.settings.models:
             body = with_model(data, self.settings.models[model])
         return await self._forward(exchange, receive, send, relayed, body)
+
+    def _read(self, exchange: Exchange, body: bytes) -> dict[str, Any] | Decision:
+        """The chat body, or the decision to forward it unread. Raises BadRequest."""
+        if exchange.header(OWN_PREFIX + b"bypass") == "1":
+            return Decision(Path.AGENT, Reason.BYPASS)
+        if exchange.header(b"content-encoding") not in ("", "identity"):
+            return Decision(Path.AGENT, Reason.CLIENT_OPTIONS)
+        try:
+            return parse_chat(body)
+        except BadRequest:
+            if not self.observing:  # whoever only watches must not refuse
+                raise
+            return Decision(Path.AGENT, Reason.OBSERVE)
+
+    async def _disclose(self, pipeline: Pipeline, decision: Decision, exchange: Exchange) -> Decision:
+        """The decision as far as the caller may know it: what led to it is the desk's, too."""
+        if decision.answer is None and not exchange.debug:
+            return decision
+        if await self._may_read(pipeline, exchange):
+            return decision
+        exchange.debug = False
+        return decision if decision.answer is None else withhold(decision, Reason.UNVERIFIED_CALLER)
 
     def _decide(
         self, pipeline: Pipeline, data: Mapping[str, Any], exchange: Exchange
@@ -192,10 +205,13 @@ class Endpoints:
         listed: list[Any] = []
         try:
             request = self.forwarder.request(
-                "GET", "/models", exchange.scope["headers"], self._own_headers(exchange), None,
+                "GET", _target(exchange.scope), exchange.scope["headers"], self._own_headers(exchange), None,
                 lend_key=exchange.caller.lent_key,
             )  # fmt: skip
             status, body = await self.forwarder.fetch(request)
+            if status in (401, 403):
+                await exchange.respond(send, status, JSON, body)
+                return
             if status == 200:
                 listed = [m for m in json.loads(body)["data"] if m.get("id") != OUR_MODEL]
         except (RequestError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -252,7 +268,7 @@ class Endpoints:
             self._own_headers(exchange),
             content if has_body else None,
             lend_key=exchange.caller.lent_key,
-            untouched=self.settings.answering.mode == "observe",
+            untouched=self.observing,
         )
         await self._relay(exchange, request, after_body, send, relayed)
 
@@ -276,14 +292,13 @@ class Endpoints:
     ) -> None:
         own = self._own_headers(exchange)
         decision = exchange.decision
-        observing = self.settings.answering.mode == "observe"
-        if decision is not None and decision.reason is not Reason.BYPASS and not observing:
+        if decision is not None and decision.reason is not Reason.BYPASS and not self.observing:
             hints = hints_of(decision, self.host, exchange.budget.remaining_ms())
             own.append((HINTS_HEADER.encode(), format_hints(hints).encode()))
         target = _target(exchange.scope)
         request = self.forwarder.request(
             "POST", target, exchange.scope["headers"], own, body,
-            lend_key=exchange.caller.lent_key, untouched=observing,
+            lend_key=exchange.caller.lent_key, untouched=self.observing,
         )  # fmt: skip
         await self._relay(exchange, request, receive, send, relayed)
 
@@ -298,12 +313,13 @@ class Endpoints:
 
     def _own_headers(self, exchange: Exchange) -> RawHeaders:
         """What we tell the upstream besides hints: nothing where we only observe."""
-        if self.settings.answering.mode == "observe":
-            return []  # what a trusted proxy said goes on with all other headers
+        told = list(exchange.caller.headers)
+        if self.observing:
+            return told
         return [
             (b"x-request-id", exchange.request_id.encode()),
             (b"traceparent", exchange.traceparent.encode()),
-            *exchange.caller.headers,
+            *told,
         ]
 
     def _user(self, exchange: Exchange) -> str:
@@ -318,7 +334,7 @@ class Endpoints:
         """Whether the caller may get this desk's answers."""
         if pipeline.runtime.bundle.public or exchange.caller.vouched:
             return True
-        accepted = await self.identity.accepts(exchange.caller, exchange.header(b"authorization"))
+        accepted = await self.identity.accepts(exchange.caller, exchange.scope)
         exchange.spans.mark("auth")
         return accepted
 

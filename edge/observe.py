@@ -10,6 +10,7 @@ from typing import Any
 CHAT = "/v1/chat/completions"
 _LOCAL = ("faq", "tool", "cache")
 _SHOWN = 12
+_ABSURD = 1e12
 
 
 @dataclass(slots=True)
@@ -41,19 +42,18 @@ class Observed:
         self.turns += 1
         self.local += local
         self.unproven += local and made.get("unproven") is True
-        self.modes[str(record["reason"]) if withheld else "decided"] += 1
+        unread = not withheld and record["reason"] == "observe"
+        self.modes[str(record["reason"]) if withheld or unread else "decided"] += 1
         counts = self.by_lang[str(made.get("lang") or "other")]
         counts[0] += 1
         counts[1] += local
         if not local:
-            self.reasons[str(made.get("reason"))] += 1
+            self.reasons["unreadable" if unread else str(made.get("reason"))] += 1
             return
         self.topics[str(made.get("topic"))] += 1
-        if withheld:
-            if isinstance(record.get("first_byte_ms"), int | float):
-                self.waited_ms.append(record["first_byte_ms"])
-            if isinstance(record.get("completion_tokens"), int):
-                self.tokens += record["completion_tokens"]
+        if withheld and record.get("outcome", "ok") == "ok":
+            self.waited_ms += _number(record.get("first_byte_ms"))
+            self.tokens += int(sum(_number(record.get("completion_tokens"))))
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON can hold it."""
@@ -83,12 +83,22 @@ def read_log(lines: Iterable[str]) -> Observed:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
-        ended = isinstance(record, dict) and record.get("route") == CHAT and "reason" in record
+        ended = isinstance(record, dict) and _is_chat(record.get("route")) and "reason" in record
         if ended and record["reason"] != "bypass":
             observed.add(record)
         else:
             observed.skipped += 1
     return observed
+
+
+def _is_chat(route: object) -> bool:
+    return isinstance(route, str) and route.rstrip("/") == CHAT
+
+
+def _number(value: object) -> list[float]:
+    """The value as a list of one, if it is a number that can have been measured."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _ABSURD
+    return [float(value)] if good else []  # type: ignore[arg-type]
 
 
 def table(observed: Observed) -> str:
@@ -121,9 +131,10 @@ def table(observed: Observed) -> str:
 def _ranked(title: str, counts: Counter[str], turns: int) -> list[str]:
     if not counts:
         return []
-    width = max(len(name) for name in counts)
+    shown = [(ascii(name)[1:-1], count) for name, count in counts.most_common(_SHOWN)]
+    width = max(len(name) for name, _ in shown)
     lines = [f"\n{title}"]
-    lines += [f"  {n:<{width}}{count:>7}{count / turns:>8.1%}" for n, count in counts.most_common(_SHOWN)]
+    lines += [f"  {name:<{width}}{count:>7}{count / turns:>8.1%}" for name, count in shown]
     rest = len(counts) - _SHOWN
     return [*lines, f"  … and {rest} more (--json has all)"] if rest > 0 else lines
 

@@ -40,13 +40,38 @@ def serve(settings: Settings) -> None:
         create_app(settings),
         host=settings.host,
         port=settings.port,
-        http="httptools",  # h11 serves bytes behind CL + TE as a second request
+        http=_protocol(),
         access_log=False,
         log_level="warning",
         server_header=False,
         proxy_headers=False,  # they would hide the proxy behind the user's address
         timeout_graceful_shutdown=30,
     )
+
+
+def _protocol() -> Any:  # noqa: ANN401 - a class of uvicorn's
+    """httptools (h11 serves bytes behind CL + TE as a second request), without trailers.
+
+    uvicorn appends trailer fields to the headers, so a client could name a user behind a proxy's back.
+    """
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+    class WithoutTrailers(HttpToolsProtocol):
+        in_trailers = False
+
+        def on_message_begin(self) -> None:
+            self.in_trailers = False
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self.in_trailers = True
+            super().on_headers_complete()
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            if not self.in_trailers:
+                super().on_header(name, value)
+
+    return WithoutTrailers
 
 
 def _summary(settings: Settings) -> str:

@@ -14,19 +14,22 @@ from edge.normaliser import Normaliser
 from export.base_card import write_card
 from export.contrast import SHARPENED
 from export.corpus import read_rows
-from export.graph import Affine, EncoderWeights, LayerWeights, Norm, encoder_graph
+from export.graph import encoder_graph
 from export.measure import OnnxEncoder, agreement, measure
 from export.student import MAX_TOKENS
 from export.teacher import Teacher, embed_cached, say
 from export.training import CHECKPOINTS
 from export.vocabulary import PAD
+from export.weights import Affine, EncoderWeights, ExitWeights, LayerWeights, Norm
 
 HEADS = 12
 MODEL = "onnx/model_quantized.onnx"
 
 
-def encoder_weights(state: Mapping[str, Tensor], mean: Tensor, heads: int = HEADS) -> EncoderWeights:
-    """The student's state as numpy arrays; ``mean`` [width] goes into the last bias and centres all."""
+def encoder_weights(
+    state: Mapping[str, Tensor], mean: Tensor, exits: Sequence[int], heads: int = HEADS
+) -> EncoderWeights:
+    """The student's state as numpy arrays; ``mean`` [width] goes into the last biases and centres all."""
 
     def array(name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
         return np.asarray(state[name].float().numpy(), np.float32)
@@ -51,10 +54,14 @@ def encoder_weights(state: Mapping[str, Tensor], mean: Tensor, heads: int = HEAD
         )
         for i in range(count)
     )
-    last = affine("projection")
-    centred = Affine(last.weight, last.bias - mean.numpy())
+    gates = array("gates")
+    maps = [affine(f"projections.{place}") for place in range(len(exits))]
+    found = tuple(
+        ExitWeights(layer, gate, Affine(last.weight, last.bias - mean.numpy()))
+        for layer, gate, last in zip(exits, gates, maps, strict=True)
+    )
     words, positions = array("bert.words.weight"), array("bert.positions.weight")
-    return EncoderWeights(words, positions, norm("bert.norm"), layers, centred, heads)
+    return EncoderWeights(words, positions, norm("bert.norm"), layers, found, heads)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -75,6 +82,7 @@ def write_config(out: Path, weights: EncoderWeights) -> None:
         "hidden_act": "gelu",
         "layer_norm_eps": weights.eps,
         "vocab_size": vocabulary,
+        "exits": [exit_.layer for exit_ in weights.exits],
         "max_position_embeddings": len(weights.positions),
         "max_tokens": MAX_TOKENS,
         "pad_token_id": PAD,
@@ -131,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--write-only", action="store_true", help="write the model and measure nothing")
     given = parser.parse_args(arguments)
     state = torch.load(given.cache / SHARPENED, weights_only=True, map_location="cpu")
-    weights = encoder_weights(state["student"], state["mean"])
+    weights = encoder_weights(state["student"], state["mean"], state["exits"])
     (given.out / "onnx").mkdir(parents=True, exist_ok=True)
     model = encoder_graph(weights, quantized=True)
     (given.out / MODEL).write_bytes(model.SerializeToString())

@@ -18,6 +18,12 @@ def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
         f"| {lang} | {t['confidence']:.4f} | {t['bound']:.2%} | {'yes' if t['proven'] else 'no'} |"
         for lang, t in report["thresholds"].items()
     )
+    left = report["test"]["exits"]
+    exits = "\n".join(
+        f"| {e['exit']} | {e['temperature']} | {e['cross_fit_topic_accuracy']:.1%} "
+        f"| {left.get(str(e['exit']), 0)} |"
+        for e in report["exits"]
+    )
     risk = report["risk"]
     languages = ", ".join(map(str, desk.languages))
     return f"""---
@@ -35,10 +41,12 @@ for tools, {routes["agent"]} for the agent), and how surely.
 
 ## Training
 {examples} examples of the desk, and Frontdesk's own pools of out-of-scope questions and follow-ups, on the
-frozen embeddings of the base student: multinomial and binary logistic regression, a temperature of
-{report["temperature"]} and Platt scaling fitted by cross-fitting
-({report["cross_fit_topic_accuracy"]:.1%} topic accuracy on examples that the heads had not seen).
-The base's own card says what it was distilled from.
+frozen embeddings of the base student: multinomial and binary logistic regression at every exit, a
+temperature and Platt scaling fitted by cross-fitting. The base's own card says what it was distilled from.
+
+| exit after layer | temperature | accuracy on examples not seen by its heads | test questions read to here |
+|---|---|---|---|
+{exits}
 
 ## Thresholds
 Stated risk: at most {risk["max_wrong"]:.1%} wrong among local answers, at {risk["confidence"]:.0%}

@@ -2,16 +2,20 @@
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from tokenizers import Tokenizer
 
 from edge.bundle import ROUTER_FILE
 from edge.errors import BundleError
 from edge.normaliser import NORMALISER_VERSION, Normaliser
+from export.graph import encoder_graph
 from export.progress import Progress
+from export.weights import EncoderWeights, read_weights
 
 
 class Encoder:
@@ -34,18 +38,44 @@ class Encoder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.max_tokens)
+        self._weights: EncoderWeights | None = None
+        self._open(str(folder / ROUTER_FILE))
+
+    def _open(self, model: str | bytes) -> None:
         options = ort.SessionOptions()
         options.log_severity_level = 3
-        self._session = ort.InferenceSession(
-            str(folder / ROUTER_FILE), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self._outputs = [output.name for output in self._session.get_outputs()]
+
+    def tuned(self, weights: EncoderWeights) -> "Encoder":
+        """The same encoder with other weights, as it will be shipped: in INT8."""
+        other = copy(self)
+        other._weights = weights
+        other._open(encoder_graph(weights, quantized=True).SerializeToString())
+        return other
+
+    def ids(self, normal: str) -> list[int]:
+        """The tokens of a text in reading form, cut to ``max_tokens``."""
+        return list(self._tokenizer.encode(normal).ids)
+
+    def weights(self) -> EncoderWeights:
+        """The weights, for a router or a training that begins here."""
+        if self._weights is not None:
+            return self._weights
+        model = onnx.load(str(self.folder / ROUTER_FILE))
+        return read_weights(model, int(self.config["num_attention_heads"]))
 
     def token_count(self, text: str) -> int:
         """Router tokens of a text, without the special ones and without a limit."""
         return len(self._tokenizer.encode(self.normaliser.reading(text), add_special_tokens=False).ids)
 
+    @property
+    def exits(self) -> tuple[int, ...]:
+        """After how many layers each exit reads; the last one reads after all."""
+        return tuple(self.config["exits"])
+
     def embed(self, texts: Sequence[str], what: str = "Embedding", batch: int = 32) -> np.ndarray:
-        """Embeddings float32 ``[len(texts), dim]``, L2-normalised."""
+        """The embeddings of every exit, float32 ``[exits, len(texts), dim]``, L2-normalised."""
         encoded = [self._tokenizer.encode(self.normaliser.reading(text)).ids for text in texts]
         order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
         out: np.ndarray | None = None
@@ -54,8 +84,8 @@ class Encoder:
             chosen = order[start : start + batch]
             rows = self._run([encoded[i] for i in chosen])
             if out is None:
-                out = np.empty((len(texts), rows.shape[1]), np.float32)
-            out[chosen] = rows
+                out = np.empty((len(rows), len(texts), rows.shape[2]), np.float32)
+            out[:, chosen] = rows
             progress.add(len(chosen))
         progress.end()
         if out is None:
@@ -70,4 +100,4 @@ class Encoder:
             input_ids[row, : len(values)] = values
             mask[row, : len(values)] = 1
         feed = {"input_ids": input_ids, "attention_mask": mask}
-        return np.asarray(self._session.run(["sentence_embedding"], feed)[0])
+        return np.stack(self._session.run(self._outputs, feed))

@@ -29,7 +29,10 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Counts by stratum, every wrong answer with its text, reasons of forwards, milliseconds."""
+    """Counts by stratum, every wrong answer with its text, reasons of forwards, milliseconds.
+
+    ``exits``: how many questions were read down to each exit.
+    """
 
     strata: tuple[Stratum, ...]
     topic_accuracy: float
@@ -37,7 +40,7 @@ class Evaluation:
     reasons: dict[str, int]
     p50_ms: float
     p99_ms: float
-    notes: dict[str, Any] = field(default_factory=dict)
+    exits: dict[str, int] = field(default_factory=dict)
 
     def total(self, lang: str | None = None) -> Stratum:
         """All kinds together, of one language or of both."""
@@ -74,6 +77,10 @@ def evaluate(pipeline: Pipeline, questions: Sequence[Question]) -> Evaluation:
         topic_accuracy=sum(q.topic == d.topic for q, d in in_scope) / max(1, len(in_scope)),
         errors=_errors(judged),
         reasons=dict(Counter(str(d.reason) for _, d in judged if d.answer is None).most_common()),
+        exits={
+            str(exit_): count
+            for exit_, count in sorted(Counter(d.reading.exit for d in decisions if d.reading).items())
+        },
         p50_ms=float(np.percentile(times, 50)) if times else 0.0,
         p99_ms=float(np.percentile(times, 99)) if times else 0.0,
     )
@@ -92,6 +99,8 @@ def table(evaluation: Evaluation) -> str:
     lines.append("")
     lines.append(f"topic accuracy in scope  {evaluation.topic_accuracy:.1%}")
     lines.append(f"text → decision          p50 {evaluation.p50_ms:.2f} ms, p99 {evaluation.p99_ms:.2f} ms")
+    left = ", ".join(f"{exit_}: {count}" for exit_, count in evaluation.exits.items())
+    lines.append(f"read down to layer       {left}")
     reasons = ", ".join(f"{reason} {count}" for reason, count in evaluation.reasons.items())
     lines.append(f"forwarded because        {reasons}")
     if evaluation.errors:

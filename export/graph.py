@@ -1,10 +1,10 @@
 """Writes the encoder as ONNX in standard operators, float32 or INT8 with one activation scale per row.
 
 A row of the batch never depends on its mates: every activation scale belongs to one token, and padding is
-masked out of attention and of the mean.
+masked out of attention and of the pools.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
@@ -12,59 +12,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from export.quantize import ACTIVATION_ZERO, ROW_TOP, SCALE_FLOOR, WEIGHT_TOP, quantize_rows
-
-Floats = NDArray[np.float32]
+from export.weights import Affine, EncoderWeights, ExitWeights, LayerWeights, Norm, join_attention
 
 OPSET = 20
 IR_VERSION = 9  # the first that belongs to opset 20
 INPUT_IDS, ATTENTION_MASK, OUTPUT = "input_ids", "attention_mask", "sentence_embedding"
 _MASKED = -1e9
-
-
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """``x @ weight.T + bias``: weight [out, in], bias [out]."""
-
-    weight: Floats
-    bias: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Norm:
-    """Layer normalisation: gain and bias [width]."""
-
-    weight: Floats
-    bias: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class LayerWeights:
-    """One post-norm transformer layer."""
-
-    q: Affine
-    k: Affine
-    v: Affine
-    attended: Affine
-    attended_norm: Norm
-    rise: Affine
-    fall: Affine
-    norm: Norm
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderWeights:
-    """The whole encoder: words [vocabulary, width], positions [tokens, width], layers, the last linear map.
-
-    ``projection`` has the mean vector already taken off its bias, so its output is centred.
-    """
-
-    words: Floats
-    positions: Floats
-    norm: Norm
-    layers: tuple[LayerWeights, ...]
-    projection: Affine
-    heads: int
-    eps: float = 1e-12
 
 
 class GraphBuilder:
@@ -77,7 +30,7 @@ class GraphBuilder:
     def constant(self, name: str, value: NDArray[np.generic]) -> str:
         """A tensor stored in the file under ``name``, once."""
         if name not in self.constants:
-            self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
+            self.constants[name] = numpy_helper.from_array(np.asarray(value, order="C"), name)
         return name
 
     def number(self, name: str, value: float) -> str:
@@ -93,6 +46,15 @@ class GraphBuilder:
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
         return name
 
+    def branch(self, name: str, build: Callable[[], Sequence[onnx.ValueInfoProto]]) -> onnx.GraphProto:
+        """A subgraph of what ``build`` adds; constants stay with the whole graph. It returns the outputs."""
+        outer, self.nodes = self.nodes, []
+        try:
+            outputs = build()
+            return helper.make_graph(self.nodes, name, [], list(outputs))
+        finally:
+            self.nodes = outer
+
     def split(self, x: str, parts: int, *, name: str) -> list[str]:
         """``x`` cut into equal parts along its last axis."""
         names = [f"{name}.{i}" for i in range(parts)]
@@ -100,13 +62,21 @@ class GraphBuilder:
         return names
 
 
-class _Encoder:
+class Encoder:
     """Adds the parts of one encoder to a builder."""
 
-    def __init__(self, weights: EncoderWeights, quantized: bool) -> None:
+    def __init__(self, weights: EncoderWeights, *, quantized: bool) -> None:
         self.weights = weights
         self.quantized = quantized
         self.g = GraphBuilder()
+
+    def masks(self) -> tuple[str, str]:
+        """0 for tokens, −10⁹ for padding: for pools [batch, tokens], for attention [batch, 1, 1, tokens]."""
+        g = self.g
+        mask = g.node("Cast", ATTENTION_MASK, name="mask", to=TensorProto.FLOAT)
+        hidden = g.node("Sub", mask, g.number("unit", 1.0), name="hidden")
+        pool = g.node("Mul", hidden, g.number("masked", -_MASKED), name="pool_bias")
+        return pool, g.node("Unsqueeze", pool, g.integers("inner_axes", 1, 2), name="attention_bias")
 
     def norm(self, x: str, norm: Norm, name: str) -> str:
         """LayerNormalization over the last axis."""
@@ -168,17 +138,29 @@ class _Encoder:
         product = g.node("Mul", product, g.constant(f"{name}.scales", weight.scale), name=f"{name}.by_column")
         return g.node("Add", product, bias, name=name)
 
+    def dense(self, x: str, affine: Affine, name: str) -> str:
+        """``x @ weight.T + bias`` for one row a text, in float32.
+
+        Its weights are stored as INT8 all the same, for their size; the runtime casts them once, at load.
+        """
+        g = self.g
+        bias = g.constant(f"{name}.bias", affine.bias.astype(np.float32))
+        if not self.quantized:
+            weight = g.constant(f"{name}.weight", affine.weight.T.astype(np.float32))
+            return g.node("Add", g.node("MatMul", x, weight, name=f"{name}.product"), bias, name=name)
+        rows = quantize_rows(affine.weight)
+        stored = g.constant(f"{name}.weight", rows.values.T)
+        weight = g.node("Cast", stored, name=f"{name}.cast", to=TensorProto.FLOAT)
+        product = g.node("MatMul", x, weight, name=f"{name}.product")
+        scaled = g.node("Mul", product, g.constant(f"{name}.scales", rows.scale), name=f"{name}.scaled")
+        return g.node("Add", scaled, bias, name=name)
+
     def attention(self, x: str, layer: LayerWeights, bias: str, name: str) -> str:
         """Multi-head attention; ``bias`` [batch, 1, 1, tokens] is 0 for tokens and −10⁹ for padding."""
         g, heads = self.g, self.weights.heads
         width = self.weights.words.shape[1]
         depth = width // heads
-        # Queries carry the factor 1/√depth in their weights: one product for all three.
-        factor = np.float32(depth**-0.5)
-        joined = Affine(
-            np.concatenate([layer.q.weight * factor, layer.k.weight, layer.v.weight]),
-            np.concatenate([layer.q.bias * factor, layer.k.bias, layer.v.bias]),
-        )
+        joined = join_attention(layer, heads)
         parts = g.split(self.linear(x, joined, f"{name}.qkv"), 3, name=f"{name}.parts")
         by_head = g.integers("by_head", 0, 0, heads, depth)
         q, k, v = (g.node("Reshape", part, by_head, name=f"{part}.by_head") for part in parts)
@@ -206,42 +188,66 @@ class _Encoder:
         fallen = self.linear(risen, layer.fall, f"{name}.fall")
         return self.norm(g.node("Add", x, fallen, name=f"{name}.total"), layer.norm, f"{name}.norm")
 
-    def build(self) -> GraphBuilder:
-        """Ids and mask → ``sentence_embedding`` [batch, width], of length 1."""
-        g = self.g
-        mask = g.node("Cast", ATTENTION_MASK, name="mask", to=TensorProto.FLOAT)
-        hidden = g.node("Sub", mask, g.number("unit", 1.0), name="hidden")
-        bias = g.node("Mul", hidden, g.number("masked", -_MASKED), name="hidden_bias")
-        bias = g.node("Unsqueeze", bias, g.integers("inner_axes", 1, 2), name="attention_bias")
-        x = self.embeddings()
-        for i, layer in enumerate(self.weights.layers):
-            x = self.layer(x, layer, bias, f"layer{i}")
-        column = g.node("Unsqueeze", mask, g.integers("last", -1), name="mask_column")
-        kept = g.node("Mul", x, column, name="kept")
-        total = g.node("ReduceSum", kept, g.integers("one", 1), name="kept_sum", keepdims=0)
-        count = g.node("ReduceSum", mask, g.integers("one", 1), name="mask_sum", keepdims=1)
-        pooled = g.node("Div", total, g.node("Max", count, "unit", name="count"), name="pooled")
-        # One row a text: float32 here costs nothing and keeps the last digits.
-        weight = g.constant("projection.weight", self.weights.projection.weight.T)
-        product = g.node("MatMul", pooled, weight, name="projection.product")
-        centred = g.node(
-            "Add", product, g.constant("projection.bias", self.weights.projection.bias), name="centred"
+    def exit(self, x: str, pool_bias: str, weights: ExitWeights) -> str:
+        """States [batch, tokens, width] → the exit's embedding [batch, width], centred, of length 1."""
+        g, name = self.g, f"exit{weights.layer}"
+        gate = g.constant(f"{name}.gate", weights.gate[:, None])
+        scores = g.node("MatMul", x, gate, name=f"{name}.scores")
+        scores = g.node("Squeeze", scores, g.integers("last", -1), name=f"{name}.score")
+        shares = g.node(
+            "Softmax", g.node("Add", scores, pool_bias, name=f"{name}.masked"), name=f"{name}.shares"
         )
-        length = g.node("ReduceL2", centred, g.integers("last", -1), name="raw_length", keepdims=1)
-        length = g.node("Max", length, g.number("scale_floor", SCALE_FLOOR), name="length")
-        g.node("Div", centred, length, name=OUTPUT)
-        return g
+        row = g.node("Unsqueeze", shares, g.integers("one", 1), name=f"{name}.share")
+        pooled = g.node("MatMul", row, x, name=f"{name}.mean")
+        pooled = g.node("Squeeze", pooled, g.integers("one", 1), name=f"{name}.pooled")
+        centred = self.dense(pooled, weights.projection, f"{name}.projection")
+        length = g.node("ReduceL2", centred, g.integers("last", -1), name=f"{name}.raw_length", keepdims=1)
+        length = g.node("Max", length, g.number("scale_floor", SCALE_FLOOR), name=f"{name}.length")
+        return g.node("Div", centred, length, name=f"{name}.embedding")
+
+    def layers(self, x: str, attention_bias: str, first: int, end: int) -> str:
+        """The layers from ``first`` up to, but without, ``end``."""
+        for i in range(first, end):
+            x = self.layer(x, self.weights.layers[i], attention_bias, f"layer{i}")
+        return x
+
+
+def output_name(weights: EncoderWeights, exit_: ExitWeights) -> str:
+    """What an exit's embedding is called in the base model: the last is the sentence's."""
+    return OUTPUT if exit_ is weights.exits[-1] else f"exit_{exit_.layer}"
 
 
 def encoder_graph(weights: EncoderWeights, quantized: bool) -> onnx.ModelProto:
-    """The encoder as a checked ONNX model; inputs int64 [batch, tokens], output float32 [batch, width]."""
-    g = _Encoder(weights, quantized).build()
+    """The encoder as a checked ONNX model; every exit's embedding is an output, float32 [batch, width]."""
+    encoder = Encoder(weights, quantized=quantized)
+    g = encoder.g
+    pool_bias, attention_bias = encoder.masks()
+    x, done, outputs = encoder.embeddings(), 0, []
+    for exit_ in weights.exits:
+        x, done = encoder.layers(x, attention_bias, done, exit_.layer), exit_.layer
+        name = output_name(weights, exit_)
+        g.node("Identity", encoder.exit(x, pool_bias, exit_), name=name)
+        outputs.append(floats(name, "batch", weights.words.shape[1]))
+    return finished(g, "frontdesk_base", outputs)
+
+
+def floats(name: str, *shape: str | int | None) -> onnx.ValueInfoProto:
+    """A float32 output."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def finished(
+    g: GraphBuilder,
+    name: str,
+    outputs: Sequence[onnx.ValueInfoProto],
+    overridable: Sequence[onnx.ValueInfoProto] = (),
+) -> onnx.ModelProto:
+    """The checked model. ``overridable``: constants that a caller may give other values."""
     inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])
-        for name in (INPUT_IDS, ATTENTION_MASK)
+        helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "tokens"])
+        for n in (INPUT_IDS, ATTENTION_MASK)
     ]
-    outputs = [helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, ["batch", weights.words.shape[1]])]
-    graph = helper.make_graph(g.nodes, "frontdesk_base", inputs, outputs, list(g.constants.values()))
+    graph = helper.make_graph(g.nodes, name, [*inputs, *overridable], outputs, list(g.constants.values()))
     opset = helper.make_opsetid("", OPSET)
     model = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="frontdesk")
     onnx.checker.check_model(model, full_check=True)

@@ -1,25 +1,28 @@
 """``frontdesk train``: a desk and the base student give a bundle, without torch."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edge.bundle import ROUTER_FILE, Bundle, load_bundle
+from edge.bundle import Bundle, load_bundle
 from edge.pipeline import Pipeline
 from edge.router import Router, load_router
 from edge.stages import Runtime
 from export.calibrate import OPEN, Calibration, answers_to_prove, calibrate, score
 from export.card import bundle_card
 from export.compose import compose_router
-from export.desk import Desk, load_desk
+from export.desk import Desk, DeskTopic, load_desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
-from export.heads import Heads, TrainingSet, fit_heads
+from export.exits import exit_rules
+from export.heads import Heads, TrainingSet, fit_heads, fold_of
 from export.pack import Staging, check_target, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools
+from export.progress import Progress
 
 # A pool text nearer than this to an example may well ask what the desk answers.
 _TOO_NEAR = 0.8
@@ -31,12 +34,22 @@ def train(desk_folder: Path, base_folder: Path, out: Path, seed: int = 0) -> tup
 
 
 def train_desk(
-    desk: Desk, base: Encoder, pools: Pools, out: Path, seed: int = 0
+    desk: Desk,
+    base: Encoder,
+    pools: Pools,
+    out: Path,
+    seed: int = 0,
+    held: frozenset[str] | None = None,
 ) -> tuple[Bundle, Evaluation]:
-    """The same for loaded things."""
+    """The same for loaded things.
+
+    ``held``: the texts that calibrate the heads, where the base was tuned on all others; without it every
+    text is judged in its turn by heads that did not see it.
+    """
     check_target(out)
-    heads = _fit(desk, base, pools, seed)
-    router = compose_router(base.folder / ROUTER_FILE, heads, int(base.config["num_hidden_layers"]))
+    heads = _fit(desk, base, pools, seed, held)
+    rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
+    router = compose_router(base.weights(), heads, rules)
     with Staging(out) as folder:
         opened = Calibration({str(lang): OPEN for lang in desk.languages}, 1.0, 1.0)
         write_bundle(folder, desk, base, router, manifest_of(desk, base, opened))
@@ -45,7 +58,7 @@ def train_desk(
         manifest["self_test"] = _self_test(desk, base, folder)
         seal(folder, manifest)
         evaluation = evaluate(_pipeline(folder), desk.test)
-        report = _report(desk, heads, calibration, evaluation)
+        report = _report(desk, base.exits, heads, calibration, evaluation)
         (folder / "evaluation.json").write_text(
             json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8"
         )
@@ -56,24 +69,42 @@ def train_desk(
     return replace(bundle, folder=out), evaluation
 
 
-def _fit(desk: Desk, base: Encoder, pools: Pools, seed: int) -> Heads:
-    examples = [
+def may_leave_early(topic: DeskTopic) -> bool:
+    """Whether nothing after the router needs the topic's embedding: the cache needs those of the agent's."""
+    return topic.route != "agent" or topic.volatility == "personal"
+
+
+def examples_of(desk: Desk) -> list[tuple[str, int]]:
+    """Every example with the index of its topic."""
+    return [
         (text, place)
         for place, topic in enumerate(desk.topics)
         for texts in topic.examples.values()
         for text in texts
     ]
+
+
+def _fit(
+    desk: Desk, base: Encoder, pools: Pools, seed: int, held: frozenset[str] | None
+) -> tuple[Heads, ...]:
+    """The heads of every exit."""
+    examples = examples_of(desk)
     x = base.embed([text for text, _ in examples], "Embedding the examples")
     pool = base.embed(pools.out_of_scope, "Embedding the out-of-scope pool")
-    kept = np.asarray((pool @ x.T).max(1) < _TOO_NEAR)
-    training = TrainingSet(
-        texts=[*(text for text, _ in examples), *np.array(pools.out_of_scope, object)[kept]],
-        embeddings=np.concatenate([x, pool[kept]]),
-        topic=np.array([place for _, place in examples] + [-1] * int(kept.sum())),
-    )
+    kept = np.asarray((pool[-1] @ x[-1].T).max(1) < _TOO_NEAR)
+    texts = [*(text for text, _ in examples), *np.array(pools.out_of_scope, object)[kept]]
+    topic = np.array([place for _, place in examples] + [-1] * int(kept.sum()))
     context = base.embed([*pools.follow_ups, *pools.stand_alone], "Embedding the follow-up pool")
-    needs_context = np.arange(len(context)) < len(pools.follow_ups)
-    return fit_heads(training, context, needs_context, seed)
+    needs_context = np.arange(context.shape[1]) < len(pools.follow_ups)
+    folds = fold_of(texts, seed) if held is None else np.array([0 if text in held else -1 for text in texts])
+    progress = Progress("Fitting the heads", len(base.exits))
+    heads = []
+    for place in range(len(base.exits)):
+        training = TrainingSet(np.concatenate([x[place], pool[place][kept]]), topic, folds)
+        heads.append(fit_heads(training, context[place], needs_context, seed))
+        progress.add(1)
+    progress.end()
+    return tuple(heads)
 
 
 def _pipeline(folder: Path) -> Pipeline:
@@ -96,7 +127,9 @@ def _self_test(desk: Desk, base: Encoder, folder: Path) -> list[dict[str, Any]]:
     return [{"text": text, "topic": topic, "confidence": round(conf, 6)} for topic, (conf, text) in ranked]
 
 
-def _report(desk: Desk, heads: Heads, calibration: Calibration, evaluation: Evaluation) -> dict[str, Any]:
+def _report(
+    desk: Desk, exits: Sequence[int], heads: Sequence[Heads], calibration: Calibration, evaluation: Evaluation
+) -> dict[str, Any]:
     delta = (1 - desk.risk.confidence) / len(desk.languages)
     return {
         "schema_version": 1,
@@ -108,8 +141,14 @@ def _report(desk: Desk, heads: Heads, calibration: Calibration, evaluation: Eval
         },
         "max_needs_context": calibration.max_needs_context,
         "max_needs_context_in_dialogue": calibration.max_needs_context_in_dialogue,
-        "temperature": round(heads.temperature, 4),
-        "cross_fit_topic_accuracy": round(heads.cross_fit_accuracy, 4),
+        "exits": [
+            {
+                "exit": exit_,
+                "temperature": round(head.temperature, 4),
+                "cross_fit_topic_accuracy": round(head.held.accuracy, 4),
+            }
+            for exit_, head in zip(exits, heads, strict=True)
+        ],
         "test": _without_times(evaluation),
     }
 

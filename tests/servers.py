@@ -67,7 +67,7 @@ class Served:
 
 
 @contextmanager
-def serve(app: Any, http: str = "httptools") -> Iterator[Served]:
+def serve(app: Any, http: Any = "httptools") -> Iterator[Served]:
     """Run an ASGI app on a free port; ``http`` is ``httptools`` or ``h11``."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

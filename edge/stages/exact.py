@@ -12,7 +12,7 @@ from edge.stages.route import answer_for
 def exact(case: Case, runtime: Runtime) -> Case | Decision:
     """Answer a text that equals an example of an answer topic, unless something objects."""
     query, bundle = case.query, runtime.bundle
-    if case.objections or query.history or query.clipped or query.lang is None:
+    if case.objections or query.history or query.clipped or query.lang not in bundle.languages:
         return case
     topic_id = bundle.exact.get(bundle.normaliser.exact(query.normal))
     if topic_id is None:

@@ -39,9 +39,15 @@ def _agent_spoke(case: Case, runtime: Runtime) -> bool:
     for turn in case.query.history:
         if turn.role == "user":
             asked = True
-        elif asked and runtime.bundle.answer_topic(turn.text) is None:
+        elif _elsewhere(turn.text, runtime) if not asked else runtime.bundle.answer_topic(turn.text) is None:
             return True
     return False
+
+
+def _elsewhere(greeting: str, runtime: Runtime) -> bool:
+    """Whether a greeting names another company: then the words that follow are not about us."""
+    signals = runtime.bundle.guards.signals_of(runtime.bundle.normaliser.reading(greeting))
+    return any(signal.startswith("company:") for signal in signals)
 
 
 def _by_probability(case: Case, reading: Reading, runtime: Runtime) -> list[GuardHit]:

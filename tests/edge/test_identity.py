@@ -12,20 +12,29 @@ import pytest
 from openai import AuthenticationError, OpenAI
 from servers import (
     Desk,
+    Do,
+    RawClient,
     Received,
     Relay,
     ScriptedUpstream,
     Step,
+    chunk,
     completion,
     head,
     json_answer,
     open_client,
-)  # fmt: skip
+    post,
+    serve,
+)
 
+from edge.app import create_app
 from edge.cli import main
-from edge.config import Key, Settings, load_settings
-from edge.errors import ConfigError
+from edge.config import Answering, Key, Settings, Upstream, load_settings
+from edge.errors import ConfigError, Unauthorized
+from edge.host import Host
 from edge.identity import Identity, new_key
+from edge.pipeline import Pipeline
+from edge.serve import _protocol
 
 KEY, DIGEST = new_key()
 KNOWN = Key("web", DIGEST, tenant="acme")
@@ -155,8 +164,6 @@ def test_a_trusted_proxy_names_user_and_tenant(desk: Desk, shared_upstream: Scri
 def test_who_is_no_trusted_proxy_names_nobody(
     desk: Desk, shared_upstream: ScriptedUpstream, auth: str, answering: str
 ) -> None:
-    from edge.config import Answering
-
     settings = {
         "auth": auth,
         "keys": (KNOWN,) if auth == "keys" else (),
@@ -188,7 +195,6 @@ def test_a_desk_that_is_not_public_forwards_whom_nobody_knows(
             classified = client.post("/v1/classify", json={"input": "what time do we start"})
     assert response.headers["x-frontdesk-path"] == "agent"
     assert response.headers["x-frontdesk-reason"] == "unverified_caller"
-    assert response.headers["x-frontdesk-observed"] == "faq;exact"
     assert shared_upstream.last().headers["authorization"] == "Bearer users-own"
     assert classified.status_code == 401
 
@@ -203,11 +209,14 @@ def test_the_body_names_nobody(desk: Desk, shared_upstream: ScriptedUpstream) ->
 def test_the_upstream_key_is_lent_to_this_machine_alone() -> None:
     identity = Identity(Settings())
     for address, lent in (
-        ("127.0.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.7", False), ("x", False),
-    ):  # fmt: skip
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.7", False),
+        ("x", False),
+    ):
         scope = {"type": "http", "headers": [], "client": (address, 1)}
         assert identity.admit(scope)[0].lent_key is lent, address
-    assert identity.admit({"type": "http", "headers": [], "client": None})[0].lent_key
 
 
 def checker(status: int, gate: threading.Event | None = None) -> Any:
@@ -316,3 +325,220 @@ def test_wrong_settings_say_where_and_what(tmp_path: Any, text: str, said: str) 
         load_settings(environ={}, file=file)
     assert said in str(caught.value)
     assert DIGEST not in str(caught.value)
+
+
+# --- what a tester got through with ----------------------------------------------------------------
+
+PROXIED = {"identity_header": "x-user", "tenant_header": "x-tenant"}
+
+
+def test_a_connection_that_was_reset_is_not_a_unix_socket() -> None:
+    """uvicorn cannot tell the peer of a socket that was reset; a Unix socket has a path and no port."""
+    named = [(b"x-user", b"boss")]
+    proxy = Identity(Settings(auth="proxy", identity_header="x-user"))
+    lost = {"type": "http", "headers": named, "client": None, "server": ("127.0.0.1", 8080)}
+    with pytest.raises(Unauthorized):
+        proxy.admit(lost)
+    assert proxy.admit(lost | {"server": ("/run/frontdesk.sock", None)})[0].user == "boss"
+    with pytest.raises(Unauthorized):
+        proxy.admit(lost | {"server": None})
+    assert not Identity(Settings()).admit(lost)[0].lent_key
+
+
+def test_a_sender_that_resets_its_connection_names_nobody(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    body = json.dumps(AGENT).encode()
+    with desk(shared_upstream.url, auth="proxy", trusted_proxies=ELSEWHERE, **PROXIED) as relay:
+        for _ in range(20):
+            client = RawClient(relay.port)
+            client.send(post(body, "/v1/chat/completions", "x-user: boss"))
+            client.leave(abort=True)
+        ask(relay)
+    assert shared_upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ("x-user: mallory", "x-user: alice"),  # a proxy that adds its own after the client's
+        ("x-user: alice", "X_User: mallory"),
+        ("x-user: alice", "x-tenant: a", "x-tenant: b"),
+        ("x-user: alice", "x-tenant: a b"),
+        ("x-user: alice", f"x-tenant: {'a' * 65}"),
+    ],
+)
+@pytest.mark.parametrize("answering", ["on", "observe"])
+def test_names_that_contradict_each_other_name_nobody(
+    desk: Desk, shared_upstream: ScriptedUpstream, fields: tuple[str, ...], answering: str
+) -> None:
+    body = json.dumps(AGENT).encode()
+    for auth in ("proxy", "passthrough"):
+        with desk(shared_upstream.url, Answering.of(answering), auth=auth, **PROXIED) as relay:
+            with RawClient(relay.port) as client:
+                client.send(post(body, "/v1/chat/completions", *fields))
+                status = client.response()[0]
+            assert relay.event().tenant == ""
+        assert status == (401 if auth == "proxy" else 200)
+    (received,) = shared_upstream.requests
+    names = {name.replace("_", "-") for name, _ in received.fields}
+    assert not names & {"x-user", "x-tenant"}
+
+
+@pytest.mark.parametrize("answering", ["on", "observe"])
+def test_an_underscore_does_not_carry_a_name_past_us(
+    desk: Desk, shared_upstream: ScriptedUpstream, answering: str
+) -> None:
+    settings = PROXIED | {"trusted_proxies": ELSEWHERE}
+    with (
+        desk(shared_upstream.url, Answering.of(answering), **settings) as relay,
+        RawClient(relay.port) as client,
+    ):
+        client.send(post(json.dumps(AGENT).encode(), "/v1/chat/completions", "X_User: boss"))
+        client.response()
+    assert b"boss" not in shared_upstream.last().head
+
+
+def test_behind_a_proxy_only_those_it_names_get_the_servers_key(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    with desk(shared_upstream.url, api_key="sk-up", **PROXIED) as relay:
+        ask(relay, AGENT, authorization="Bearer own")
+        ask(relay, AGENT, authorization="Bearer own", x_user="ann")
+    assert [r.headers["authorization"] for r in shared_upstream.requests] == ["Bearer own", "Bearer sk-up"]
+
+
+def test_trailers_name_nobody(shared_upstream: ScriptedUpstream, demo: Pipeline) -> None:
+    """uvicorn appends trailer fields to the headers; the protocol that we serve with does not."""
+    settings = Settings(upstream=Upstream(base_url=shared_upstream.url), auth="proxy", log="off", **PROXIED)
+    body = json.dumps(AGENT).encode()
+    request = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+        + chunk(body)
+        + b"0\r\nx-user: boss\r\n\r\n"
+    )
+    with serve(create_app(settings, host=Host(demo)), http=_protocol()) as served:
+        for _ in range(2):
+            with RawClient(served.port) as client:
+                client.send(request)
+                assert client.response()[0] == 401
+    assert shared_upstream.requests == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [head("302 Found", "location: //:99999/", "content-length: 0")],
+        [head("302 Found", "location: /elsewhere", "content-length: 0")],
+        [b"HTTP/1.1 nonsense\r\n\r\n"],
+        [head("500 No", "content-length: 0")],
+        [b"HTTP/1.1 200 OK\r\n", 0.3, b"x: y\r\n", 0.3, Do.CLOSE],
+        [Do.RESET],
+    ],
+    ids=["odd redirect", "redirect", "no HTTP", "500", "half", "reset"],
+)
+def test_whatever_the_check_url_does_the_turn_is_forwarded(
+    desk: Desk, shared_upstream: ScriptedUpstream, script: list[Step]
+) -> None:
+    with ScriptedUpstream() as check:
+        check.script = script
+        with desk(shared_upstream.url, public=False, auth_check_url=check.url) as relay:
+            for _ in range(2):
+                response = ask(relay, authorization="Bearer good")
+                assert response.headers["x-frontdesk-reason"] == "unverified_caller"
+    assert len(check.requests) == 1
+
+
+def test_a_check_that_never_ends_is_given_up(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    """A byte now and then must not reset the time, and the body of the answer does not matter."""
+    drip: list[Step] = [part for _ in range(100) for part in (b"x: y\r\n", 0.2)]
+    with ScriptedUpstream() as check:
+        check.scripts += [[b"HTTP/1.1 200 OK\r\n", *drip]]
+        check.script = [head("200 OK", "content-length: 1000000000"), Do.STALL]
+        with desk(shared_upstream.url, public=False, auth_check_url=check.url) as relay:
+            slow = ask(relay, authorization="Bearer slow")
+            endless = ask(relay, authorization="Bearer endless")
+    assert slow.headers["x-frontdesk-reason"] == "unverified_caller"
+    assert endless.headers["x-frontdesk-path"] == "faq"
+
+
+def test_no_cookie_of_one_caller_speaks_for_another(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    def script(received: Received) -> list[Step]:
+        fields = dict(received.fields)
+        good = "good" in fields["authorization"] or "session" in fields.get("cookie", "")
+        return [
+            head("200 OK" if good else "401 No", "set-cookie: session=alice; path=/", "content-length: 0")
+        ]
+
+    with ScriptedUpstream() as check:
+        check.script = script
+        with desk(shared_upstream.url, public=False, auth_check_url=check.url) as relay:
+            paths = [
+                ask(relay, authorization=f"Bearer {who}").headers["x-frontdesk-path"]
+                for who in ("good", "bad")
+            ]
+    assert paths == ["faq", "agent"]
+    assert all("cookie" not in dict(r.fields) for r in check.requests)
+
+
+def test_credentials_of_any_bytes_are_checked_or_forwarded(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    body = json.dumps(FAQ).encode()
+    with ScriptedUpstream() as check:
+        check.script = [head("204 OK")]
+        with desk(shared_upstream.url, public=False, auth_check_url=check.url) as relay:
+            found = []
+            for fields in (("authorization: Bearer caf\xe9",), ("authorization: a", "authorization: b")):
+                with RawClient(relay.port) as client:
+                    top = post(body, "/v1/chat/completions", *fields)
+                    client.send(top.decode("utf-8").encode("latin-1") if "\xe9" in fields[0] else top)
+                    found.append(client.response()[1]["x-frontdesk-path"])
+    assert found == ["faq", "agent"]  # of two credentials the agent might judge the other one
+    assert dict(check.last().fields)["authorization"] == "Bearer caf\xe9"
+
+
+def test_debug_headers_tell_strangers_nothing(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    with desk(shared_upstream.url, public=False) as relay:
+        for body in (FAQ, AGENT):
+            headers = ask(relay, body, x_frontdesk_debug="1").headers
+            assert not {n for n in headers if n.startswith("x-frontdesk-")} - {
+                "x-frontdesk-schema", "x-frontdesk-path", "x-frontdesk-reason",
+            }  # fmt: skip
+
+
+def test_the_list_of_models_is_not_ours_to_open(desk: Desk, shared_upstream: ScriptedUpstream) -> None:
+    shared_upstream.script = json_answer(b'{"error":{"message":"no key"}}', "401 Unauthorized")
+    with desk(shared_upstream.url) as relay, open_client(relay.url) as client:
+        response = client.get("/v1/models?limit=3")
+    assert (response.status_code, response.json()) == (401, {"error": {"message": "no key"}})
+    assert shared_upstream.last().target == "/v1/models?limit=3"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'identity_header = "authorization"',
+        'identity_header = "Host"',
+        'identity_header = "x-frontdesk-user"',
+        'tenant_header = "x_tenant"',
+        'identity_header = "x-user"\ntenant_header = "X-User"',
+        'trusted_proxies = ["::ffff:10.0.0.0/104"]',
+        'auth_check_url = "http://[v1.a]/"',
+        '[upstream]\nbase_url = "http://\u2603.com"',
+        'port = "８０８０"',
+        'port = "8_0"',
+        'answering = "0_1"',
+    ],
+)
+def test_settings_that_would_weaken_are_refused(tmp_path: Any, text: str) -> None:
+    file = tmp_path / "frontdesk.toml"
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError):
+        load_settings(environ={}, file=file)
+
+
+def test_the_check_url_keeps_its_slash(tmp_path: Any) -> None:
+    file = tmp_path / "frontdesk.toml"
+    file.write_text('auth_check_url = "https://h/check/"', "utf-8")
+    assert load_settings(environ={}, file=file).auth_check_url == "https://h/check/"

@@ -22,7 +22,7 @@ VALUES = _modules("wire query decision errors budget telemetry normaliser")
 PARTS = _modules("router bundle guards hints sse stages")
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
-LAZY = {"edge.cli": {"export", "onnx", "sklearn", "yaml"}, "edge.serve": {"uvicorn"}}
+LAZY = {"edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"}, "edge.serve": {"uvicorn"}}
 UPPER = _modules("pipeline host classify forward exchange endpoints app cli serve")
 ALLOWED = sys.stdlib_module_names | {"numpy", "onnxruntime", "tokenizers", "starlette", "httpx2", "edge"}
 

@@ -1,20 +1,31 @@
-"""A small random encoder and its arithmetic in numpy, to check graphs against."""
+"""A small random encoder with exits and its arithmetic in numpy, to check graphs against."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+import onnxruntime as ort
 from numpy.typing import NDArray
 
-from export.graph import Affine, EncoderWeights, LayerWeights, Norm
+from export.graph import ATTENTION_MASK, INPUT_IDS
+from export.weights import Affine, EncoderWeights, ExitWeights, LayerWeights, Norm
 
 Floats = NDArray[np.float32]
+PAD = 1
+EXITS = (0, 1, 3)  # before the layers, after one, and after a group of two
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def tiny_weights(
-    seed: int = 0, vocabulary: int = 50, width: int = 48, inner: int = 96, layers: int = 2
+    seed: int = 0,
+    vocabulary: int = 50,
+    width: int = 48,
+    inner: int = 96,
+    exits: Sequence[int] = EXITS,
+    positions: int = 16,
+    heads: int = 4,
 ) -> EncoderWeights:
-    """Random weights of a size at which every step still matters."""
+    """Random weights of a size at which every step still matters; gates that are far from the plain mean."""
     chance = np.random.default_rng(seed)
 
     def matrix(rows: int, columns: int, scale: float) -> Floats:
@@ -37,14 +48,15 @@ def tiny_weights(
             fall=affine(width, inner),
             norm=norm(),
         )
-        for _ in range(layers)
+        for _ in range(exits[-1])
     )
-    words, positions = matrix(vocabulary, width, 1.0), matrix(16, width, 0.3)
-    return EncoderWeights(words, positions, norm(), stack, affine(width, width), heads=4)
+    words, table = matrix(vocabulary, width, 1.0), matrix(positions, width, 0.3)
+    ways = tuple(ExitWeights(e, matrix(1, width, 0.2)[0], affine(width, width)) for e in exits)
+    return EncoderWeights(words, table, norm(), stack, ways, heads)
 
 
-def reference(weights: EncoderWeights, ids: list[int]) -> NDArray[np.float64]:
-    """One unpadded text through the encoder, in float64: [width], of length 1."""
+def reference(weights: EncoderWeights, ids: Sequence[int]) -> NDArray[np.float64]:
+    """One unpadded text through the encoder, in float64: [exits, width], each of length 1."""
 
     def normed(x: NDArray[np.float64], norm: Norm) -> NDArray[np.float64]:
         x = x - x.mean(-1, keepdims=True)
@@ -57,18 +69,50 @@ def reference(weights: EncoderWeights, ids: list[int]) -> NDArray[np.float64]:
         out: NDArray[np.float64] = x @ affine.weight.T.astype(np.float64) + affine.bias
         return out
 
-    x = normed(weights.words[ids].astype(np.float64) + weights.positions[: len(ids)], weights.norm)
+    def shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        out: NDArray[np.float64] = np.exp(scores - scores.max(-1, keepdims=True))
+        return out / out.sum(-1, keepdims=True)
+
+    x = normed(weights.words[list(ids)].astype(np.float64) + weights.positions[: len(ids)], weights.norm)
     tokens, width = x.shape
+    states = [x]
     for layer in weights.layers:
         q, k, v = (
             linear(x, part).reshape(tokens, weights.heads, -1).swapaxes(0, 1)
             for part in (layer.q, layer.k, layer.v)
         )
-        scores = np.exp(q @ k.swapaxes(1, 2) / math.sqrt(width // weights.heads))
-        mixed = (scores / scores.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(tokens, width)
+        attention = shares(q @ k.swapaxes(1, 2) / math.sqrt(width // weights.heads))
+        mixed = (attention @ v).swapaxes(0, 1).reshape(tokens, width)
         x = normed(x + linear(mixed, layer.attended), layer.attended_norm)
         risen = linear(x, layer.rise)
         x = normed(x + linear(risen * 0.5 * (1 + _erf(risen / math.sqrt(2))), layer.fall), layer.norm)
-    out = linear(x.mean(0), weights.projection)
-    length: NDArray[np.float64] = out / np.linalg.norm(out)
+        states.append(x)
+    out = np.stack(
+        [linear(shares(states[e.layer] @ e.gate) @ states[e.layer], e.projection) for e in weights.exits]
+    )
+    length: NDArray[np.float64] = out / np.linalg.norm(out, axis=1, keepdims=True)
     return length
+
+
+def batch_of(texts: Sequence[Sequence[int]], length: int = 0) -> dict[str, NDArray[np.int64]]:
+    """Texts as one batch, padded to ``length`` or to the longest: what a session is fed."""
+    ids = np.full((len(texts), max(length, *map(len, texts))), PAD, np.int64)
+    mask = np.zeros_like(ids)
+    for i, text in enumerate(texts):
+        ids[i, : len(text)] = text
+        mask[i, : len(text)] = 1
+    return {INPUT_IDS: ids, ATTENTION_MASK: mask}
+
+
+def some_texts(count: int, seed: int = 3, vocabulary: int = 50, most: int = 14) -> list[list[int]]:
+    """Random texts of 0 to ``most`` tokens between their two ends."""
+    chance = np.random.default_rng(seed)
+    return [
+        [0, *chance.integers(3, vocabulary, chance.integers(0, most + 1)).tolist(), 2] for _ in range(count)
+    ]
+
+
+def embed(session: ort.InferenceSession, texts: Sequence[Sequence[int]], length: int = 0) -> Floats:
+    """The embeddings of every output of an encoder: [exits, texts, width]."""
+    names = [output.name for output in session.get_outputs()]
+    return np.stack(session.run(names, batch_of(texts, length)))

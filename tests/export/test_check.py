@@ -1,0 +1,69 @@
+"""What ``frontdesk check`` says of held-out questions that are nearly a training text or each other."""
+
+from pathlib import Path
+
+from edge.normaliser import Lang
+from edge.query import Turn
+from export.check import Finding, check_desk
+from export.desk import Desk, DeskTopic, Question
+
+EXAMPLE = "when do you open on a sunday"
+
+
+def findings(
+    calibrate: list[str], test: list[str], examples: tuple[str, ...] = (EXAMPLE,), history: bool = False
+) -> list[Finding]:
+    """What is said of nearness; the rest of the advice is tested elsewhere."""
+    turns = (Turn("user", "hello"),) if history else ()
+
+    def questions(texts: list[str], side: str) -> tuple[Question, ...]:
+        return tuple(
+            Question(text, "hours", Lang.EN, history=turns, where=f"{side}:{line}")
+            for line, text in enumerate(texts, 1)
+        )
+
+    topics = (
+        DeskTopic("hours", {}, "answer", {Lang.EN: examples}, {Lang.EN: "At 9."}, where="a.yaml:1"),
+        DeskTopic("chat", {}, "agent", {Lang.EN: ("write me a letter",)}, {}, where="a.yaml:9"),
+    )
+    desk = Desk(
+        Path(),
+        "d",
+        (Lang.EN,),
+        topics,
+        calibrate=questions(calibrate, "calibrate"),
+        test=questions(test, "test"),
+    )
+    return [f for f in check_desk(desk) if "nearly" in f.message]
+
+
+def test_a_question_that_is_nearly_an_example() -> None:
+    [finding] = findings(["when do you open on sundays"], [])
+    assert (finding.level, finding.where) == ("warning", "calibrate:1")
+    assert finding.message == (
+        f"'when do you open on sundays' is nearly {EXAMPLE!r} at a.yaml:1: reword or remove it."
+    )
+
+
+def test_questions_of_both_files_that_are_nearly_the_same() -> None:
+    [finding] = findings(["is there parking for my bicycle"], ["is there parking for bicycles"])
+    assert (finding.where, "calibrate:1" in finding.message) == ("test:1", True)
+
+
+def test_every_near_text_is_named() -> None:
+    found = findings(["when do you open on sundays"], ["when do you open on any sunday"])
+    places = [(f.where, f.message.rpartition(" at ")[2].partition(": ")[0]) for f in found]
+    assert sorted(places) == [("calibrate:1", "a.yaml:1"), ("test:1", "a.yaml:1"), ("test:1", "calibrate:1")]
+
+
+def test_what_is_not_nearness() -> None:
+    assert findings(["at what time are you opening"], ["is there parking"]) == []
+    # Examples may be near each other, and so may the questions of one file.
+    assert findings(["is there parking", "is there any parking"], [], (EXAMPLE, EXAMPLE + "s")) == []
+    # The same text is an error of its own, however it is spelled.
+    assert findings([EXAMPLE.upper() + "?"], []) == []
+    assert findings(["is there parking"], ["Is there parking?"]) == []
+
+
+def test_follow_ups_are_left_out() -> None:
+    assert findings(["and when do you open on sundays"], ["when do you open on sundays"], history=True) == []

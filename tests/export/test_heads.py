@@ -1,0 +1,185 @@
+"""Folds, held readings and calibration of a desk's heads on embeddings made by hand."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from export.heads import FOLDS, GAMMA, Head, Heads, Held, ScopeHead, TrainingSet, fit_heads, fold_of
+
+DIM = 12
+Floats = NDArray[np.float32]
+
+
+def unit(x: Floats) -> Floats:
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True), np.float32)
+
+
+def clusters(topics: int, each: int, outside: int, noise: float = 0.15) -> tuple[Floats, NDArray[np.int64]]:
+    """Topics around the first axes, texts out of scope around the last."""
+    chance = np.random.default_rng(0)
+    topic = np.repeat(np.arange(topics), each)
+    x = np.eye(DIM)[topic]
+    away = np.tile(np.eye(DIM)[-1], (outside, 1))
+    x = np.concatenate([x, away]) + chance.standard_normal((len(topic) + outside, DIM)) * noise
+    return unit(x), np.concatenate([topic, np.full(outside, -1)])
+
+
+def fit(x: Floats, topic: NDArray[np.int64], folds: NDArray[np.int64] | None = None, seed: int = 0) -> Heads:
+    """Heads with as many turns that need context as not, told apart by one axis."""
+    chance = np.random.default_rng(1)
+    needs = np.arange(40) < 20
+    context = unit(
+        chance.standard_normal((40, DIM)) * 0.2 + np.where(needs[:, None], 1, -1) * np.eye(DIM)[-2]
+    )
+    if folds is None:
+        folds = np.arange(len(x)) % FOLDS
+    return fit_heads(TrainingSet(x, topic, folds), context, needs, seed)
+
+
+# --- folds -----------------------------------------------------------------------------------------
+
+
+def test_near_texts_share_a_fold_and_folds_are_even() -> None:
+    words = ["open", "returns", "parcel", "invoice", "coupon", "letter", "garden", "music", "bicycle", "tram"]
+    texts = [f"{word} {word} {word}" for word in words] + [f"{word} {word} {word}!" for word in words]
+    folds = fold_of(texts, 0)
+    assert (folds[:10] == folds[10:]).all()
+    sizes = Counter(folds.tolist())
+    assert set(sizes) == set(range(FOLDS))
+    assert max(sizes.values()) - min(sizes.values()) <= 2
+
+
+def test_folds_depend_on_texts_and_seed_alone() -> None:
+    texts = [f"{word} {word}" for word in ["abc", "def", "ghi", "jkl", "mno", "pqr", "stu", "vwx"]]
+    assert fold_of(texts, 3).tolist() == fold_of(texts, 3).tolist()
+    assert any(fold_of(texts, 3).tolist() != fold_of(texts, seed).tolist() for seed in range(4, 9))
+
+
+@pytest.mark.parametrize("texts", [["one"], ["same text", "same text!", "Same text"]])
+def test_a_tiny_desk_may_have_one_fold(texts: list[str]) -> None:
+    assert len(set(fold_of(texts, 0).tolist())) == 1
+
+
+# --- held readings ---------------------------------------------------------------------------------
+
+
+def test_accuracy_by_hand() -> None:
+    held = Held(
+        topic=np.array([0, 1, 2, -1, 1]),
+        said=np.array([0, 1, 1, 2, 0]),
+        confidence=np.ones(5),
+        in_scope=np.ones(5),
+    )
+    assert held.accuracy == 0.5
+
+
+def test_clear_topics_are_found_by_heads_that_never_saw_them() -> None:
+    x, topic = clusters(4, 12, 30)
+    heads = fit(x, topic)
+    assert heads.held.accuracy == 1
+    np.testing.assert_array_equal(heads.held.topic, topic)
+    inside = topic >= 0
+    assert heads.held.in_scope[inside].min() > 0.5 > heads.held.in_scope[~inside].max()
+    assert ((heads.held.confidence <= heads.held.in_scope) & (heads.held.confidence > 0)).all()
+    assert (heads.topics(x).argmax(1) == topic)[inside].all()
+
+
+def test_held_readings_are_of_heads_that_never_saw_the_text() -> None:
+    """Topics drawn by lot: learnt by heart they would all be found, held out no more than by chance."""
+    chance = np.random.default_rng(2)
+    x = unit(chance.standard_normal((120, 60)))
+    topic = chance.integers(0, 4, 120)
+    heads = fit_heads(
+        TrainingSet(
+            np.concatenate([x, -x[:20]]), np.concatenate([topic, np.full(20, -1)]), np.arange(140) % FOLDS
+        ),
+        unit(chance.standard_normal((40, 60))),
+        np.arange(40) < 20,
+        0,
+    )
+    assert (heads.topics(x).argmax(1) == topic).mean() > 0.9
+    assert heads.held.accuracy < 0.45
+
+
+def test_confidence_and_scope_are_what_the_router_makes_of_scores() -> None:
+    """Calibrated: of the held texts with a confidence around p, about the share p is right."""
+    x, topic = clusters(5, 60, 200, noise=0.45)
+    held = fit(x, topic).held
+    inside = topic >= 0
+    share = held.confidence / held.in_scope
+    assert share[inside].mean() == pytest.approx((held.said == topic)[inside].mean(), abs=0.05)
+    assert 0.5 < held.accuracy < 0.99
+
+
+def test_rows_without_a_fold_teach_and_are_never_judged() -> None:
+    x, topic = clusters(3, 12, 24)
+    folds = np.arange(len(x)) % FOLDS
+    folds[::2] = -1
+    heads = fit(x, topic, folds)
+    np.testing.assert_array_equal(heads.held.topic, topic[1::2])
+    assert len(heads.held.said) == len(heads.held.confidence) == len(heads.held.in_scope) == len(x) // 2
+    assert heads.held.accuracy == 1
+    # A topic whose every text is without a fold is learnt all the same.
+    folds[topic == 1] = -1
+    assert (fit(x, topic, folds).topics(x).argmax(1) == topic)[topic == 1].all()
+
+
+def test_the_same_rows_and_seed_give_the_same_heads() -> None:
+    x, topic = clusters(3, 8, 20)
+    one, two = fit(x, topic), fit(x, topic)
+    for a, b in (
+        (one.topics, two.topics),
+        (one.in_scope.head, two.in_scope.head),
+        (one.needs_context, two.needs_context),
+    ):
+        np.testing.assert_array_equal(a.weight, b.weight)
+        np.testing.assert_array_equal(a.bias, b.bias)
+    np.testing.assert_array_equal(one.in_scope.centres, two.in_scope.centres)
+
+
+# --- tiny desks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topics", [1, 2, 3])
+@pytest.mark.parametrize("each", [1, 2, 5])
+def test_tiny_desks_get_finite_heads(topics: int, each: int) -> None:
+    x, topic = clusters(topics, each, 20)
+    heads = fit(x, topic)
+    assert heads.topics.weight.shape == (DIM, topics)
+    for scores in (heads.topics(x), heads.in_scope(x), heads.needs_context(x)):
+        assert np.isfinite(scores).all()
+    assert (heads.topics(x).argmax(1) == topic)[topic >= 0].all()
+
+
+def test_a_topic_that_a_fold_lacks_is_not_found_there() -> None:
+    x, topic = clusters(3, 8, 24)
+    folds = np.where(topic == 2, 0, np.arange(len(x)) % FOLDS)
+    held = fit(x, topic, folds).held
+    assert not (held.said[topic == 2] == 2).any()
+    assert (held.said == topic)[(topic >= 0) & (topic != 2)].all()
+
+
+def test_one_fold_for_all_gives_heads_of_which_nothing_is_known() -> None:
+    """Texts that are all nearly the same share a fold, so no head can be held out."""
+    x, topic = clusters(2, 3, 6)
+    heads = fit(x, topic, np.zeros(len(x), np.int64))
+    assert np.isfinite(heads.topics(x)).all()
+    assert np.isfinite(heads.held.confidence).all()
+    assert (heads.topics(x).argmax(1) == topic)[topic >= 0].all()
+
+
+# --- heads -----------------------------------------------------------------------------------------
+
+
+def test_a_scaled_head_scales_its_scores() -> None:
+    chance = np.random.default_rng(0)
+    x = unit(chance.standard_normal((5, DIM)))
+    head = Head(chance.standard_normal((DIM, 3)), chance.standard_normal(3))
+    np.testing.assert_allclose(head.scaled(2.0, -1.0)(x), 2 * head(x) - 1, atol=1e-5)
+    assert head.scaled(2.0).weight.dtype == np.float32
+    scope = ScopeHead(x[:2], Head(np.ones((2, 1)), np.zeros(1)))
+    by_hand = np.exp(-GAMMA * ((x[:, None] - x[None, :2]) ** 2).sum(2))
+    np.testing.assert_allclose(scope.features(x), by_hand, atol=1e-5)
+    np.testing.assert_allclose(scope.scaled(3.0, 0.5)(x)[:, 0], 3 * by_hand.sum(1) + 0.5, atol=1e-4)

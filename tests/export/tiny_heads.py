@@ -1,0 +1,84 @@
+"""Random heads, and what a router must read in an embedding, in numpy."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from export.heads import GAMMA, Head, Heads, Held, ScopeHead
+from export.quantize import quantize_rows
+
+Floats = NDArray[np.float32]
+NOTHING_HELD = Held(*(np.empty(0),) * 4)
+
+
+def tiny_heads(seed: int, width: int = 48, topics: int = 7, centres: int = 9) -> Heads:
+    """Heads whose readings spread: sure and unsure topics, texts in and out of scope, turns of both kinds."""
+    chance = np.random.default_rng(seed)
+
+    def matrix(rows: int, columns: int, scale: float) -> Floats:
+        return (chance.standard_normal((rows, columns)) * scale).astype(np.float32)
+
+    def head(rows: int, columns: int, scale: float) -> Head:
+        return Head(matrix(rows, columns, scale), matrix(1, columns, 0.3)[0])
+
+    places = matrix(centres, width, 1.0)
+    places /= np.linalg.norm(places, axis=1, keepdims=True)
+    return Heads(
+        topics=head(width, topics, 4.0),
+        in_scope=ScopeHead(places, head(centres, 1, 20.0)),
+        needs_context=head(width, 1, 4.0),
+        temperature=1.0,
+        held=NOTHING_HELD,
+    )
+
+
+def spread(heads: Heads, z: Floats) -> Heads:
+    """The heads with probabilities that spread around 0.73 (in scope) and 0.38 (needs context) on ``z``."""
+
+    def slope_and_offset(scores: Floats, middle: float) -> tuple[float, float]:
+        slope = 1.5 / float(scores.std())
+        return slope, middle - slope * float(np.median(scores))
+
+    scope, needs = heads.in_scope, heads.needs_context
+    return replace(
+        heads,
+        in_scope=scope.scaled(*slope_and_offset(scope(z), 1.0)),
+        needs_context=needs.scaled(*slope_and_offset(needs(z), -0.5)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What heads say of embeddings [rows, width]; ``confidence`` is the best topic's."""
+
+    logits: Floats
+    in_scope: Floats
+    needs_context: Floats
+
+    @property
+    def topic(self) -> NDArray[np.int64]:
+        return np.asarray(self.logits.argmax(1))
+
+    @property
+    def confidence(self) -> Floats:
+        shares = np.exp(self.logits - self.logits.max(1, keepdims=True))
+        return np.asarray(self.in_scope / shares.sum(1))
+
+
+def read(heads: Heads, z: Floats, *, quantized: bool) -> Readings:
+    """The heads on the embeddings of their exit; INT8 stores topics and centres row by row."""
+
+    def stored(weight: Floats) -> Floats:
+        return quantize_rows(weight).restored() if quantized else weight
+
+    nearness = z @ stored(np.asarray(2 * GAMMA * heads.in_scope.centres, np.float32)).T - 2 * GAMMA
+    return Readings(
+        z @ stored(np.ascontiguousarray(heads.topics.weight.T)).T + heads.topics.bias,
+        sigmoid(heads.in_scope.head(np.exp(nearness))[:, 0]),
+        sigmoid(heads.needs_context(z)[:, 0]),
+    )
+
+
+def sigmoid(x: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-x)))
