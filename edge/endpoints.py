@@ -5,6 +5,7 @@ import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -168,6 +169,8 @@ class Endpoints:
 
     async def _disclose(self, pipeline: Pipeline, decision: Decision, exchange: Exchange) -> Decision:
         """The decision as far as the caller may know it: what led to it is the desk's, too."""
+        if self.observing and self._is_stranger(pipeline, exchange) and decision.observed is not None:
+            return replace(decision, observed=withhold(decision.observed, Reason.UNVERIFIED_CALLER))
         if decision.answer is None and not exchange.debug:
             return decision
         if await self._may_read(pipeline, exchange):
@@ -329,6 +332,11 @@ class Endpoints:
             return f"{caller.tenant}/{caller.user}" if caller.tenant else caller.user
         client = exchange.scope.get("client") or ("",)
         return exchange.header(b"authorization") or str(client[0])
+
+    def _is_stranger(self, pipeline: Pipeline, exchange: Exchange) -> bool:
+        """Whether nobody could vouch for the caller, also if the check URL were asked."""
+        bundle, caller = pipeline.runtime.bundle, exchange.caller
+        return not (bundle.public or caller.vouched or self.settings.auth_check_url)
 
     async def _may_read(self, pipeline: Pipeline, exchange: Exchange) -> bool:
         """Whether the caller may get this desk's answers."""

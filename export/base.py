@@ -14,6 +14,7 @@ from edge.normaliser import Normaliser
 from export.base_card import write_card
 from export.contrast import SHARPENED
 from export.corpus import read_rows
+from export.distill import STUDENT
 from export.graph import encoder_graph
 from export.measure import OnnxEncoder, agreement, measure
 from export.student import MAX_TOKENS
@@ -104,15 +105,18 @@ def evaluate(data: Path, out: Path, weights: EncoderWeights) -> dict[str, Any]:
     normaliser, tokenizer = read_normaliser(out / "normaliser.json"), out / "tokenizer.json"
     model, exact = (encoder_graph(weights, quantized=quantized) for quantized in (True, False))
     small, large = (OnnxEncoder.load(graph, tokenizer, MAX_TOKENS) for graph in (model, exact))
-    found: dict[str, Any] = {"int8": measure(data, normaliser, small.embed)}
+    figures = measure(data, normaliser, small.embed)
+    found: dict[str, Any] = {
+        "int8": {str(exit_.layer): of for exit_, of in zip(weights.exits, figures, strict=True)}
+    }
     rows = [row for row in read_rows(data / "clinc150/full.jsonl.gz") if row["split"] == "valid"]
     rows += read_rows(data / "smp2017/train_valid.jsonl")
     texts = [normaliser.reading(row["text"]) for row in rows]
     together = small.embed(texts)
     some = range(0, len(texts), len(texts) // 1_000)
-    alone = np.concatenate([small.embed([texts[i]]) for i in some])
-    found["int8_against_float32"] = agreement(together, large.embed(texts))
-    found["batch_32_against_1"] = float(np.abs(together[list(some)] - alone).max())
+    alone = np.concatenate([small.embed([texts[i]]) for i in some], axis=1)
+    found["int8_against_float32"] = agreement(together[-1], large.embed(texts)[-1])
+    found["batch_32_against_1"] = float(np.abs(together[:, list(some)] - alone).max())
     found["milliseconds_16_tokens"] = {"int8": small.milliseconds(), "float32": large.milliseconds()}
     found["megabytes"] = round(model.ByteSize() / 1e6, 2)
     return found
@@ -125,9 +129,9 @@ def evaluate_teacher(data: Path, out: Path, cache: Path) -> dict[str, Any]:
     def embed(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
         vectors = embed_cached(texts, cache, teacher)
         centred = vectors - vectors.mean(0)
-        return np.asarray(centred / np.linalg.norm(centred, axis=1, keepdims=True), np.float32)
+        return np.asarray(centred / np.linalg.norm(centred, axis=1, keepdims=True), np.float32)[None]
 
-    return measure(data, read_normaliser(out / "normaliser.json"), embed)
+    return measure(data, read_normaliser(out / "normaliser.json"), embed)[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -136,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder of the data sets")
     parser.add_argument("-o", "--out", type=Path, default=Path("models/base"))
     parser.add_argument("--cache", type=Path, default=CHECKPOINTS, help="where the checkpoint is")
+    parser.add_argument("--without", default="", help="which sets the training left out, for the card")
     parser.add_argument("--write-only", action="store_true", help="write the model and measure nothing")
     given = parser.parse_args(arguments)
     state = torch.load(given.cache / SHARPENED, weights_only=True, map_location="cpu")
@@ -148,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     say("measures the model")
     found = evaluate(given.data, given.out, weights)
-    found["training"] = {key: state[key] for key in ("seen", "spent", "history", "sharpened_minutes")}
+    distilled = torch.load(given.cache / STUDENT, weights_only=True, map_location="cpu")
+    found["training"] = {"distilled": distilled["history"][-1], "sharpened": state["history"][-1]}
+    found["without"] = given.without
     write_json(given.out / "evaluation.json", found)
     say(json.dumps(found["int8"]))
     say("measures the teacher")

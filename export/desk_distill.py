@@ -215,7 +215,7 @@ def student_of(weights: EncoderWeights) -> Student:
     ]
     with torch.no_grad():
         student.bert.words.weight.copy_(torch.from_numpy(weights.words))
-        student.bert.positions.weight.copy_(torch.from_numpy(weights.positions))
+        student.bert.positions.weight.copy_(torch.from_numpy(weights.positions.copy()))
         student.gates.copy_(torch.from_numpy(np.stack([exit_.gate for exit_ in weights.exits])))
         for module, values in parts:
             module.weight.copy_(torch.from_numpy(values.weight))

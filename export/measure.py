@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from edge.normaliser import Normaliser
 from export.corpus import Row, read_rows
-from export.graph import ATTENTION_MASK, INPUT_IDS, OUTPUT
+from export.graph import ATTENTION_MASK, INPUT_IDS
 
 Floats = NDArray[np.float32]
 Embed = Callable[[Sequence[str]], Floats]
@@ -44,24 +44,23 @@ class OnnxEncoder:
         return cls(session, found)
 
     def run(self, rows: Sequence[Sequence[int]]) -> Floats:
-        """Token rows, in one batch → float32 [rows, width]."""
+        """Token rows, in one batch → the embeddings of every exit, float32 [exits, rows, width]."""
         longest = max(map(len, rows))
         ids = np.zeros((len(rows), longest), np.int64)
         mask = np.zeros_like(ids)
         for i, row in enumerate(rows):
             ids[i, : len(row)] = row
             mask[i, : len(row)] = 1
-        (out,) = self.session.run([OUTPUT], {INPUT_IDS: ids, ATTENTION_MASK: mask})
-        return np.asarray(out, np.float32)
+        return np.stack(self.session.run(None, {INPUT_IDS: ids, ATTENTION_MASK: mask}))
 
     def embed(self, texts: Sequence[str], batch: int = 32) -> Floats:
-        """Texts → float32 [texts, width]."""
+        """Texts → float32 [exits, texts, width]."""
         rows = [e.ids for e in self.tokenizer.encode_batch(list(texts))]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         parts = [order[i : i + batch] for i in range(0, len(order), batch)]
-        out = np.concatenate([self.run([rows[i] for i in part]) for part in parts])
+        out = np.concatenate([self.run([rows[i] for i in part]) for part in parts], axis=1)
         back = np.empty_like(out)
-        back[order] = out
+        back[:, order] = out
         return back
 
     def milliseconds(self, tokens: int = 16, rounds: int = 6, calls: int = 400) -> float:
@@ -86,13 +85,11 @@ def fit(x: Floats, labels: Sequence[str]) -> LogisticRegression:
     return LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(x, labels)
 
 
-def clinc150(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
+def clinc150(rows: list[Row], x: Floats) -> dict[str, float]:
     """CLINC150 full: in-scope accuracy, and how well the largest probability tells oos apart, in per cent.
 
     No out-of-scope row is trained on; the threshold that keeps 95 % is set on the validation rows.
     """
-    rows = list(read_rows(data / "clinc150/full.jsonl.gz"))
-    x = embed(rows)
     labels = np.array([row["label"] for row in rows])
     splits = np.array([row["split"] for row in rows])
     inside = labels != "oos"
@@ -109,18 +106,16 @@ def clinc150(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, floa
     }
 
 
-def smp2017(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
+def smp2017(rows: list[Row], x: Floats) -> dict[str, float]:
     """SMP2017 (Chinese, 31 domains): accuracy on the validation rows, in per cent."""
-    rows = list(read_rows(data / "smp2017/train_valid.jsonl"))
-    x, labels = embed(rows), np.array([row["label"] for row in rows])
+    labels = np.array([row["label"] for row in rows])
     train = np.array([row["split"] == "train" for row in rows])
     return {"accuracy": _percent(fit(x[train], labels[train]).predict(x[~train]) == labels[~train])}
 
 
-def xsid(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
+def xsid(rows: list[Row], x: Floats) -> dict[str, float]:
     """xSID: a head trained on one language, judged on the other, 800 rows each, in per cent."""
-    rows = list(read_rows(data / "xsid/en_zh.jsonl"))
-    x, labels = embed(rows), np.array([row["label"] for row in rows])
+    labels = np.array([row["label"] for row in rows])
     chinese = np.array([row["lang"] == "zh" for row in rows])
     zh, en = fit(x[chinese], labels[chinese]), fit(x[~chinese], labels[~chinese])
     return {
@@ -129,14 +124,23 @@ def xsid(data: Path, embed: Callable[[list[Row]], Floats]) -> dict[str, float]:
     }
 
 
-def measure(data: Path, normaliser: Normaliser, embed: Embed) -> dict[str, Any]:
-    """All figures of frozen features for one way to embed texts."""
+SETS = {
+    "clinc150": ("clinc150/full.jsonl.gz", clinc150),
+    "smp2017": ("smp2017/train_valid.jsonl", smp2017),
+    "xsid": ("xsid/en_zh.jsonl", xsid),
+}
 
-    def rows_embedded(rows: list[Row]) -> Floats:
-        return embed([normaliser.reading(row["text"]) for row in rows])
 
-    sets = {"clinc150": clinc150, "smp2017": smp2017, "xsid": xsid}
-    return {name: judge(data, rows_embedded) for name, judge in sets.items()}
+def measure(data: Path, normaliser: Normaliser, embed: Embed) -> list[dict[str, Any]]:
+    """All figures of frozen features for one way to embed texts; an entry for every exit that it has."""
+    found: list[dict[str, Any]] = []
+    for name, (path, judge) in SETS.items():
+        rows = list(read_rows(data / path))
+        vectors = embed([normaliser.reading(row["text"]) for row in rows])
+        found = found or [{} for _ in vectors]
+        for figures, x in zip(found, vectors, strict=True):
+            figures[name] = judge(rows, x)
+    return found
 
 
 def agreement(a: Floats, b: Floats) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Near-duplicates: texts that share most of their letter trigrams."""
 
+import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 # Trigram Jaccard similarity from which on two texts are the same question to a person who skims.
@@ -15,18 +16,25 @@ def trigrams(text: str) -> set[str]:
 
 
 def near_pairs(texts: Sequence[str], least: float = NEAR) -> Iterator[tuple[int, int]]:
-    """The pairs (i, j), j < i, of texts whose trigrams have a Jaccard similarity of ``least`` or more."""
+    """The pairs (i, j), j < i, of texts whose trigrams have a Jaccard similarity of ``least`` or more.
+
+    Of a text with n trigrams, one of the n - ⌈least · n⌉ + 1 rarest is among the other's rarest too (the
+    prefix filter of Chaudhuri et al. 2006), so only few pairs are compared.
+    """
     grams = [trigrams(text) for text in texts]
+    uses = Counter(gram for own in grams for gram in own)
     by_gram: dict[str, list[int]] = defaultdict(list)
     for i, own in enumerate(grams):
-        shared: dict[int, int] = defaultdict(int)
-        for gram in own:
-            for j in by_gram[gram]:
-                shared[j] += 1
-            by_gram[gram].append(i)
-        for j, count in shared.items():
-            if count >= least * (len(own) + len(grams[j]) - count):
+        rarest = sorted(own, key=lambda gram: (uses[gram], gram))[
+            : len(own) - math.ceil(least * len(own)) + 1
+        ]
+        for j in sorted({j for gram in rarest for j in by_gram[gram]}):
+            other = grams[j]
+            common = len(own & other)
+            if common >= least * (len(own) + len(other) - common):
                 yield i, j
+        for gram in rarest:
+            by_gram[gram].append(i)
 
 
 def near_groups(texts: Sequence[str]) -> list[list[int]]:

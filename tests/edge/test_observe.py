@@ -202,3 +202,44 @@ def test_a_log_without_turns_says_what_to_do(tmp_path: Path, capsys: pytest.Capt
     assert "--answering observe" in capsys.readouterr().out
     assert main(["observe", str(tmp_path / "none")]) == 1
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_on_a_private_desk_strangers_would_not_be_answered(
+    desk: Desk, shared_upstream: ScriptedUpstream
+) -> None:
+    shared_upstream.reset()
+    with desk(shared_upstream.url, OBSERVE, public=False) as relay:
+        with RawClient(relay.port) as client:
+            client.send(post(FAQ))
+            client.response()
+        observed = relay.event().decision
+    assert observed is not None
+    assert observed.observed is not None
+    assert (observed.observed.path, observed.observed.reason) == ("agent", "unverified_caller")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"first_byte_ms": 10**400, "completion_tokens": -5},
+        {"first_byte_ms": True, "completion_tokens": True},
+        {"first_byte_ms": "1", "completion_tokens": [1]},
+        {"outcome": "upstream_unavailable"},
+    ],
+)
+def test_what_cannot_have_been_measured_is_not_counted(changes: dict[str, Any]) -> None:
+    observed = read_log([json.dumps(line(**changes))])
+    assert (observed.turns, observed.waited_ms, observed.tokens) == (1, [], 0)
+    json.dumps(observed.as_dict(), allow_nan=False)
+
+
+def test_odd_names_in_a_log_are_shown_harmlessly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = {"path": "faq", "reason": "matched", "topic": "\x1b[31m\ud800", "lang": "en"}
+    log = tmp_path / "log"
+    slashed = line(route="/v1/chat/completions/", observed=made)
+    log.write_text("\ufeff" + json.dumps(slashed) + "\n" + json.dumps(line(observed=None)), "utf-8")
+    assert main(["observe", str(log)]) == 0
+    shown = capsys.readouterr().out
+    assert "2 turns" in shown
+    assert "\x1b" not in shown
+    assert "unreadable" in shown

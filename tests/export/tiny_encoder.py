@@ -56,7 +56,14 @@ def tiny_weights(
 
 
 def reference(weights: EncoderWeights, ids: Sequence[int]) -> NDArray[np.float64]:
-    """One unpadded text through the encoder, in float64: [exits, width], each of length 1."""
+    """One unpadded text through the encoder: [exits, width], each of length 1."""
+    out = unscaled(weights, ids)
+    length: NDArray[np.float64] = out / np.linalg.norm(out, axis=1, keepdims=True)
+    return length
+
+
+def unscaled(weights: EncoderWeights, ids: Sequence[int]) -> NDArray[np.float64]:
+    """What every exit makes of one unpadded text before it is scaled to length 1, in float64."""
 
     def normed(x: NDArray[np.float64], norm: Norm) -> NDArray[np.float64]:
         x = x - x.mean(-1, keepdims=True)
@@ -87,11 +94,9 @@ def reference(weights: EncoderWeights, ids: Sequence[int]) -> NDArray[np.float64
         risen = linear(x, layer.rise)
         x = normed(x + linear(risen * 0.5 * (1 + _erf(risen / math.sqrt(2))), layer.fall), layer.norm)
         states.append(x)
-    out = np.stack(
+    return np.stack(
         [linear(shares(states[e.layer] @ e.gate) @ states[e.layer], e.projection) for e in weights.exits]
     )
-    length: NDArray[np.float64] = out / np.linalg.norm(out, axis=1, keepdims=True)
-    return length
 
 
 def batch_of(texts: Sequence[Sequence[int]], length: int = 0) -> dict[str, NDArray[np.int64]]:
