@@ -83,7 +83,12 @@ def load_router(bundle: Bundle) -> Router:
     """The router of a bundle, after its stored texts have given their stored readings."""
     router = Router(bundle)
     for stored in bundle.self_test:
-        reading = router.read(stored["text"])
+        try:
+            reading = router.read(stored["text"])
+        except RouterError as exc:
+            raise BundleError(
+                f"The self-test of {bundle.folder} failed: {exc} Build it again with `frontdesk train`."
+            ) from exc
         if (
             reading is None
             or reading.topic != stored["topic"]

@@ -6,7 +6,9 @@ them where there is one (Hinton et al. 2015), and texts that are no topic's shal
 once (Hendrycks et al. 2019, outlier exposure). A tenth of the texts is kept out: it calibrates the heads.
 """
 
+import os
 import random
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,7 @@ from export.progress import Progress
 from export.student import Student
 from export.teachers import soft_labels
 from export.train import examples_of, train_desk
-from export.training import rate_at
+from export.training import Threads, rate_at
 from export.vocabulary import PAD
 from export.weights import Affine, EncoderWeights, ExitWeights, LayerWeights, Norm
 
@@ -116,20 +118,22 @@ def tune(base: Encoder, texts: Texts, topics: int, plan: Plan, seed: int) -> Enc
     peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     steps = plan.epochs * -(-len(rows) // plan.batch)
     progress, done = Progress("Tuning the student", steps), 0
+    threads = Threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
     for epoch in range(plan.epochs):
-        for places in _batches(texts, base, plan, seed + epoch):
+        for chosen, ids, mask in _batches(texts, base, plan, seed + epoch):
+            began = time.monotonic()
             share = rate_at(done / steps, plan.warmup)
             for optimizer, rates in zip(optimizers, peaks, strict=True):
                 for group, peak in zip(optimizer.param_groups, rates, strict=True):
                     group["lr"] = peak * share
                 optimizer.zero_grad()
-            chosen, ids, mask = places
             soft = None if texts.soft is None else torch.from_numpy(texts.soft[chosen])
             _loss(student(ids, mask), heads, targets[chosen], soft, plan).backward()
             nn.utils.clip_grad_norm_(rest, 1.0)
             for optimizer in optimizers:
                 optimizer.step()
             done += 1
+            threads.note(ids.numel(), time.monotonic() - began)
             progress.add(1)
     progress.end()
     return weights_of(student, base.weights())

@@ -17,6 +17,8 @@ from export.graph import encoder_graph
 from export.progress import Progress
 from export.weights import EncoderWeights, read_weights
 
+_LEAST_LENGTH, _LEAST_SPREAD, _SEVERAL = 0.5, 1e-5, 8
+
 
 class Encoder:
     """``models/base``: a sentence encoder with its tokenizer and normaliser."""
@@ -90,7 +92,24 @@ class Encoder:
         progress.end()
         if out is None:
             raise ValueError("There is nothing to embed.")
+        self._check(out)
         return out
+
+    def _check(self, embeddings: np.ndarray) -> None:
+        """Raise BundleError for embeddings that tell nothing apart: a head on them would look calibrated."""
+        for exit_, x in zip(self.exits, embeddings, strict=True):
+            what = None
+            if not np.isfinite(x).all():
+                what = "are not finite"
+            elif (np.linalg.norm(x, axis=1) < _LEAST_LENGTH).any():
+                what = "are zeros"
+            elif len(x) >= _SEVERAL and (np.abs(x - x[0]) < _LEAST_SPREAD).all():
+                what = "are the same for every text"
+            if what is not None:
+                raise BundleError(
+                    f"The embeddings of {self.folder} at exit {exit_} {what}: the base is broken; "
+                    "fetch or distil it again."
+                )
 
     def _run(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
         width = max(map(len, ids))

@@ -93,7 +93,7 @@ class Held:
     def accuracy(self) -> float:
         """The share of the texts in scope whose topic was found."""
         inside = self.topic >= 0
-        return float((self.said[inside] == self.topic[inside]).mean())
+        return float((self.said[inside] == self.topic[inside]).mean()) if inside.any() else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +202,8 @@ def _fit_context(examples: np.ndarray, context: np.ndarray, needs_context: np.nd
 
 
 def _temperature(logits: np.ndarray, topic: np.ndarray) -> float:
+    if not len(topic):
+        return 1.0
     rows = np.arange(len(topic))
 
     def loss(log_t: float) -> float:
@@ -214,5 +216,7 @@ def _temperature(logits: np.ndarray, topic: np.ndarray) -> float:
 
 
 def _platt(scores: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    if y.all() or not y.any():  # too few texts were held out to say anything
+        return 1.0, 0.0
     model = LogisticRegression(C=1e6, class_weight="balanced").fit(scores[:, None], y)
     return float(model.coef_[0, 0]), float(model.intercept_[0])

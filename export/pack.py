@@ -149,8 +149,12 @@ class Staging:
             raise BundleError(f"{self.target} cannot be written: {exc.strerror}.") from exc
         return self._folder
 
-    def __exit__(self, failed: object, *_: object) -> None:
+    def __exit__(self, kind: object, failed: BaseException | None, _: object) -> None:
         try:
+            if isinstance(failed, OSError):
+                raise BundleError(
+                    f"{self.target} could not be written ({failed.strerror or failed}); it is as it was."
+                ) from failed
             if failed is None:
                 try:
                     self._swap()

@@ -1,5 +1,7 @@
 """The router on the demo bundle: shapes, limits, and rows that depend on nothing but themselves."""
 
+import json
+
 import numpy as np
 import onnxruntime as ort
 import pytest
@@ -8,10 +10,15 @@ from hypothesis import strategies as st
 from servers import DEMO
 
 from edge.pipeline import Pipeline
+from edge.router import OUTPUTS
+
+EXITS = json.loads((DEMO / "config.json").read_text("utf-8"))["exits"]
 
 
 def test_names_shapes_and_types_of_the_graph() -> None:
-    session = ort.InferenceSession(str(DEMO / "onnx/model_quantized.onnx"))
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(DEMO / "onnx/model_quantized.onnx"), options)
     assert [(i.name, i.type, i.shape) for i in session.get_inputs()] == [
         ("input_ids", "tensor(int64)", ["batch", "tokens"]),
         ("attention_mask", "tensor(int64)", ["batch", "tokens"]),
@@ -21,6 +28,8 @@ def test_names_shapes_and_types_of_the_graph() -> None:
     assert outputs["in_scope"] == outputs["needs_context"] == ("tensor(float)", ["batch"])
     assert outputs["sentence_embedding"] == ("tensor(float)", ["batch", 384])
     assert outputs["exit"] == ("tensor(int64)", ["batch"])
+    overridable = [(i.name, i.type, i.shape) for i in session.get_overridable_initializers()]
+    assert overridable == [("exit_thresholds", "tensor(float)", [len(EXITS) - 1, 72])]
 
 
 def test_a_row_does_not_depend_on_its_batch_mates_or_padding(demo: Pipeline) -> None:
@@ -34,13 +43,22 @@ def test_a_row_does_not_depend_on_its_batch_mates_or_padding(demo: Pipeline) -> 
     for row, values in enumerate(ids):
         batch[row, : len(values)] = values
         mask[row, : len(values)] = 1
-    names = ["logits", "in_scope", "needs_context", "sentence_embedding"]
-    together = session.run(names, {"input_ids": batch, "attention_mask": mask})
+    together = session.run(OUTPUTS, {"input_ids": batch, "attention_mask": mask})
     for row, values in enumerate(ids):
         one = np.array([values], np.int64)
-        alone = session.run(names, {"input_ids": one, "attention_mask": np.ones_like(one)})
-        for a, b in zip(alone, together, strict=True):
-            np.testing.assert_allclose(a[0], b[row], atol=2e-5)
+        alone = session.run(OUTPUTS, {"input_ids": one, "attention_mask": np.ones_like(one)})
+        assert alone[4][0] == together[4][row]
+        for a, b in zip(alone[:4], together[:4], strict=True):
+            np.testing.assert_allclose(a[0], b[row], atol=1e-4)
+
+
+def test_other_thresholds_send_every_row_to_the_exit_they_name(demo: Pipeline) -> None:
+    session, tokenizer = demo.runtime.router._session, demo.runtime.router._tokenizer
+    ids = np.array([tokenizer.encode("how many days of annual leave do i get").ids], np.int64)
+    feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    for thresholds, expected in ((2.0, [EXITS[-1]]), (0.0, EXITS)):
+        given_too = {"exit_thresholds": np.full((len(EXITS) - 1, 72), thresholds, np.float32)}
+        assert session.run(["exit"], feed | given_too)[0][0] in expected
 
 
 @pytest.mark.parametrize("text", ["", " ", "😀", "\u200b", "a" * 3000, "退" * 3000, "𠮷" * 20])
@@ -51,7 +69,9 @@ def test_odd_texts_are_read_or_too_long_but_never_fail(demo: Pipeline, text: str
     else:
         assert reading.tokens <= 64
         assert 0 <= reading.confidence <= reading.in_scope <= 1
-        assert np.linalg.norm(reading.embedding) == pytest.approx(1, abs=1e-3)
+        assert reading.exit in EXITS
+        length = np.linalg.norm(reading.embedding)
+        assert length == (pytest.approx(1, abs=1e-3) if reading.exit == EXITS[-1] else 0)
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,6 +1,7 @@
 """Folds, held readings and calibration of a desk's heads on embeddings made by hand."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ DIM = 12
 Floats = NDArray[np.float32]
 
 
-def unit(x: Floats) -> Floats:
+def unit(x: NDArray[np.floating[Any]]) -> Floats:
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True), np.float32)
 
 

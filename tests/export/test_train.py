@@ -1,19 +1,24 @@
-"""``frontdesk train`` on a tiny desk with the committed base: whole, deterministic, and right."""
+"""``frontdesk train`` on a tiny desk: whole, deterministic, and with the committed base also right."""
 
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import numpy_helper
 from servers import ROOT
 
-from edge.bundle import MANIFEST, Bundle, load_bundle
+from edge.bundle import MANIFEST, ROUTER_FILE, Bundle, load_bundle
 from edge.cli import main
 from edge.errors import BundleError
 from edge.host import open_pipeline
 from edge.query import Query
+from export.compose import EXIT_THRESHOLDS, NEVER
+from export.desk import load_desk
 from export.pack import Staging
-from export.train import train
+from export.train import may_leave_early, train
 
 TOPICS = """\
 - id: hours
@@ -65,13 +70,13 @@ def desk_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def built(desk_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def built(desk_folder: Path, tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     out = tmp_path_factory.mktemp("out") / "bundle"
-    return train(desk_folder, ROOT / "models/base", out)[0]
+    return train(desk_folder, tiny_base, out)[0]
 
 
-def test_the_bundle_loads_and_decides(built: Bundle) -> None:
-    pipeline = open_pipeline(built.folder)
+def test_the_bundle_loads_and_decides(desk_folder: Path, tmp_path: Path) -> None:
+    pipeline = open_pipeline(train(desk_folder, ROOT / "models/base", tmp_path / "bundle")[0].folder)
     normaliser = pipeline.runtime.bundle.normaliser
 
     def topic(text: str) -> str | None:
@@ -93,10 +98,22 @@ def test_a_few_questions_prove_nothing_and_the_bundle_says_so(built: Bundle) -> 
 
 
 def test_the_same_desk_and_seed_give_the_same_bundle(
-    built: Bundle, desk_folder: Path, tmp_path: Path
+    built: Bundle, desk_folder: Path, tiny_base: Path, tmp_path: Path
 ) -> None:
-    again = train(desk_folder, ROOT / "models/base", tmp_path / "again")[0]
+    again = train(desk_folder, tiny_base, tmp_path / "again")[0]
     assert again.version == built.version
+
+
+def test_only_topics_whose_embedding_nobody_needs_may_leave_early(built: Bundle, desk_folder: Path) -> None:
+    desk = load_desk(desk_folder)
+    early = [may_leave_early(topic) for topic in desk.topics]
+    assert dict(zip([topic.id for topic in desk.topics], early, strict=True)) == {
+        "hours": True, "returns": True, "order": True, "chat": False,
+    }  # fmt: skip
+    assert may_leave_early(replace(desk.topics[-1], volatility="personal"))
+    model = onnx.load(str(built.folder / ROUTER_FILE))
+    [thresholds] = [t for t in model.graph.initializer if t.name == EXIT_THRESHOLDS]
+    assert (numpy_helper.to_array(thresholds)[:, 3] == NEVER).all()
 
 
 def test_the_card_and_the_evaluation_are_written(built: Bundle) -> None:
@@ -114,7 +131,7 @@ def test_a_failed_write_keeps_the_old_bundle_and_leaves_nothing(tmp_path: Path) 
             (folder / "new").write_text("new")
             raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(BundleError, match="disk full"):
         fail()
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
     assert names(target) == [MANIFEST, "old"]
@@ -134,12 +151,14 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", ".git/config"])
-def test_a_folder_that_is_no_bundle_is_never_replaced(desk_folder: Path, tmp_path: Path, name: str) -> None:
+def test_a_folder_that_is_no_bundle_is_never_replaced(
+    desk_folder: Path, tiny_base: Path, tmp_path: Path, name: str
+) -> None:
     target = tmp_path / "home"
     (target / name).parent.mkdir(parents=True)
     (target / name).write_text("mine")
     with pytest.raises(BundleError, match="so it is no bundle and is not replaced"):
-        train(desk_folder, ROOT / "models/base", target)
+        train(desk_folder, tiny_base, target)
     with pytest.raises(BundleError, match="so it is no bundle and is not replaced"):
         stage(target, "new")
     assert (target / name).read_text() == "mine"
@@ -147,16 +166,16 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(desk_folder: Path, tmp_pat
 
 
 def test_the_target_is_checked_before_anything_is_trained(
-    desk_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk_folder: Path, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("export.train._fit", lambda *_: pytest.fail("the training began"))
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
     for target, said in (("file", "is not a folder"), ("file/a/b", "is a file"), ("link", "is not a folder")):
         with pytest.raises(BundleError, match=said):
-            train(desk_folder, ROOT / "models/base", tmp_path / target)
+            train(desk_folder, tiny_base, tmp_path / target)
     with pytest.raises(BundleError, match="File name too long"):
-        train(desk_folder, ROOT / "models/base", tmp_path / ("x" * 300))
+        train(desk_folder, tiny_base, tmp_path / ("x" * 300))
     assert names(tmp_path) == ["file", "link"]
 
 
@@ -167,7 +186,7 @@ def test_what_appears_at_the_target_meanwhile_is_kept(tmp_path: Path) -> None:
     target.mkdir()
     (target / "thesis.txt").write_text("mine")
     with pytest.raises(BundleError, match="is no bundle"):
-        staging.__exit__(None)
+        staging.__exit__(None, None, None)
     assert names(tmp_path) == ["bundle"]
     assert names(target) == ["thesis.txt"]
 
@@ -245,13 +264,13 @@ def test_questions_that_are_a_folder_are_refused(
     assert f"{tmp_path}:1: cannot be read (Is a directory)" in capsys.readouterr().err
 
 
-def test_a_bundle_with_one_topic_and_one_language_can_be_built(tmp_path: Path) -> None:
+def test_a_bundle_with_one_topic_and_one_language_can_be_built(tiny_base: Path, tmp_path: Path) -> None:
     (tmp_path / "topics").mkdir()
     (tmp_path / "desk.yaml").write_text("name: one\nlanguages: [en]\n")
     answer = "At 9.\u2028Or\u2029at\u008510."
     topic = {"id": "hours", "route": "answer", "examples": {"en": ["when do you open"]}}
     (tmp_path / "topics/a.yaml").write_text(json.dumps([topic | {"answer": {"en": answer}}]))
-    bundle, evaluation = train(tmp_path, ROOT / "models/base", tmp_path / "out")
+    bundle, evaluation = train(tmp_path, tiny_base, tmp_path / "out")
     assert [answer.text for answer in load_bundle(bundle.folder).answers.values()] == [answer]
     assert [topic.id for topic in load_bundle(bundle.folder).topics] == ["hours"]
     assert evaluation.total().questions == 0

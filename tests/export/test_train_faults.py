@@ -10,12 +10,13 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from tiny_base import base_weights, constant_exits, few_pools, write_base, write_desk
 from tiny_encoder import EXITS
 
@@ -30,12 +31,13 @@ from export.encoder import Encoder
 from export.pack import seal
 from export.train import train_desk
 
-TOPICS = {
+Topics = dict[str, dict[str, Any]]
+TOPICS: Topics = {
     "hours": {"examples": {"en": ["when do you open", "opening hours"], "zh": ["几点开门", "营业时间"]}},
     "returns": {"examples": {"en": ["how do i return this", "money back"], "zh": ["怎么退货", "可以退吗"]}},
     "chat": {"route": "agent", "examples": {"en": ["write me a letter"], "zh": ["帮我写封邮件"]}},
 }
-ONE = {"only": {"examples": {"en": ["when do you open"]}}}
+ONE: Topics = {"only": {"examples": {"en": ["when do you open"]}}}
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +80,9 @@ def test_the_bundle_holds_a_router_with_every_exit(tiny_base: Path, tmp_path: Pa
 def test_two_topics_with_one_example_in_common(
     tiny_base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topics = TOPICS | {"shop": {"examples": {"en": ["When do you open?", "shop hours"], "zh": ["商店时间"]}}}
+    topics: Topics = TOPICS | {
+        "shop": {"examples": {"en": ["When do you open?", "shop hours"], "zh": ["商店时间"]}}
+    }
     desk = write_desk(tmp_path / "desk", topics)
     said = (
         "all.yaml:1: error: 'When do you open?' is an example of hours and of shop: keep it in one of them."
@@ -91,7 +95,7 @@ def test_two_topics_with_one_example_in_common(
 
 
 def test_a_topic_with_one_example(tiny_base: Path, tmp_path: Path) -> None:
-    topics = TOPICS | {"parking": {"examples": {"en": ["is there parking"]}}}
+    topics: Topics = TOPICS | {"parking": {"examples": {"en": ["is there parking"]}}}
     pipeline = trained(write_desk(tmp_path / "desk", topics), tiny_base, tmp_path / "out")
     assert judge(pipeline, "is there parking") == ("faq", "exact", "parking")
 
@@ -116,7 +120,7 @@ def test_one_language_only(tiny_base: Path, tmp_path: Path, lang: str) -> None:
 
 def test_titles_and_answers_of_han_and_emoji(tiny_base: Path, tmp_path: Path) -> None:
     title, answer = {"en": "Hours 🕘 – Café", "zh": "营业时间⏰𠮷"}, {"en": "9–18 🕘", "zh": "9 点🙂\u200d↕️"}
-    topics = TOPICS | {"hours": TOPICS["hours"] | {"title": title, "answer": answer}}
+    topics: Topics = TOPICS | {"hours": TOPICS["hours"] | {"title": title, "answer": answer}}
     out = tmp_path / "输出 📦"
     pipeline = trained(write_desk(tmp_path / "桌 🗂", topics), tiny_base, out)
     manifest = json.loads((out / MANIFEST).read_text("utf-8"))
@@ -128,7 +132,7 @@ def test_titles_and_answers_of_han_and_emoji(tiny_base: Path, tmp_path: Path) ->
 
 def test_emoji_and_unknown_letters_as_examples(tiny_base: Path, tmp_path: Path) -> None:
     odd = ["🕘", "🕘🕘🕘", "ⵣⵣⵣ", "?", "ꙮ" * 70]
-    topics = TOPICS | {"odd": {"examples": {"en": odd}}}
+    topics: Topics = TOPICS | {"odd": {"examples": {"en": odd}}}
     pipeline = trained(write_desk(tmp_path / "desk", topics), tiny_base, tmp_path / "out")
     assert judge(pipeline, "opening hours") == ("faq", "exact", "hours")
     assert judge(pipeline, "?")[0] == "agent"  # signs alone are no exact key
@@ -137,7 +141,7 @@ def test_emoji_and_unknown_letters_as_examples(tiny_base: Path, tmp_path: Path) 
 @pytest.mark.parametrize("text", ["", " ", "''"])
 def test_an_empty_example_is_refused(tiny_base: Path, tmp_path: Path, text: str) -> None:
     """A text of signs alone is none that anybody can be taken to mean, but it does no harm."""
-    topics = TOPICS | {"none": {"examples": {"en": [text, "something"]}}}
+    topics: Topics = TOPICS | {"none": {"examples": {"en": [text, "something"]}}}
     status = main(
         [
             "train",
@@ -154,7 +158,7 @@ def test_an_empty_example_is_refused(tiny_base: Path, tmp_path: Path, text: str)
 
 def test_a_text_of_five_thousand_tokens_as_example_and_as_question(tiny_base: Path, tmp_path: Path) -> None:
     long = "when do you open " * 1_250
-    topics = TOPICS | {"long": {"examples": {"en": [long, "a long story"]}}}
+    topics: Topics = TOPICS | {"long": {"examples": {"en": [long, "a long story"]}}}
     question = {"text": long.replace("open", "close"), "topic": "hours", "lang": "en"}
     desk = write_desk(tmp_path / "desk", topics, test=json.dumps(question), calibrate=json.dumps(question))
     pipeline = trained(desk, tiny_base, tmp_path / "out")
@@ -192,7 +196,9 @@ def test_a_text_up_to_the_last_position_is_read(pipeline: Pipeline, count: int, 
     assert (pipeline.runtime.router.read(text) is not None) == fits
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:The number of unique classes")  # says scikit-learn of so few examples
 def test_two_thousand_topics(tmp_path: Path) -> None:
     chance = np.random.default_rng(0)
     words = [
@@ -211,7 +217,7 @@ def test_two_thousand_topics(tmp_path: Path) -> None:
         "paper",
         "glass",
     ]
-    topics = {}
+    topics: Topics = {}
     for number in range(2_000):
         two = [f"{words[number % 14]} {number} {words[i]}" for i in chance.integers(0, 14, 2)]
         topics[f"t{number}"] = {"route": "agent", "examples": {"en": two}}
@@ -277,14 +283,13 @@ def test_a_full_disk_leaves_the_old_bundle_and_no_half_of_a_new_one(
 
     for name in ("write_bytes", "write_text"):
         monkeypatch.setattr(Path, name, failing(getattr(Path, name)))
-    with pytest.raises((OSError, BundleError), match="No space left on device"):
+    with pytest.raises(BundleError, match=r"could not be written \(No space left on device\); what stood"):
         train_desk(load_desk(desk), Encoder(tiny_base), few_pools(), out)
     assert names(target.parent) == ["bundle"]
     assert files(target) == before
     assert load_bundle(target).topics[0].id == "only"
 
 
-@pytest.mark.xfail(reason="an OSError while a bundle is written passes the command line as a traceback")
 def test_a_full_disk_is_told_in_one_line(
     target: Path,
     desk: Path,
@@ -307,16 +312,16 @@ def limited(desk: Path, base: Path, out: Path, most: int) -> None:
     try:
         with threadpool_limits(1):
             train_desk(load_desk(desk), Encoder(base), few_pools(), out)
-    except OSError as exc:
-        raise SystemExit(0 if exc.errno == errno.EFBIG else 1) from exc
+    except BundleError as exc:
+        raise SystemExit(0 if "File too large" in str(exc) else 1) from exc
     raise SystemExit(2)
 
 
-def test_a_file_that_cannot_grow(target: Path, desk: Path, tiny_base: Path, most: int = 100_000) -> None:
+def test_a_file_that_cannot_grow(target: Path, desk: Path, tiny_base: Path) -> None:
     """The same by the kernel: the router breaks off in the middle."""
     before = files(target)
     process = multiprocessing.get_context("spawn").Process(
-        target=limited, args=(desk, tiny_base, target, most)
+        target=limited, args=(desk, tiny_base, target, 100_000)
     )
     process.start()
     process.join(100)
@@ -337,7 +342,6 @@ def broken_base(folder: Path, bias: float) -> Path:
 @pytest.mark.parametrize(
     "bias", [0.0, 1.0, float("nan"), float("inf")], ids=["zeros", "constant", "nan", "inf"]
 )
-@pytest.mark.xfail(reason="nothing looks at the embeddings of a base before heads are fitted to them")
 def test_a_base_whose_embeddings_say_nothing_is_refused(
     tmp_path: Path, desk: Path, bias: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -350,7 +354,7 @@ def test_a_base_whose_embeddings_say_nothing_is_refused(
 @pytest.mark.parametrize("bias", [float("nan"), float("inf")], ids=["nan", "inf"])
 def test_no_bundle_is_left_by_a_base_without_numbers(tmp_path: Path, desk: Path, bias: float) -> None:
     base = broken_base(tmp_path / "broken", bias)
-    with pytest.raises((BundleError, ValueError)):
+    with pytest.raises(BundleError, match="are not finite"):
         train_desk(load_desk(desk), Encoder(base), few_pools(), tmp_path / "out")
     assert not [name for name in names(tmp_path) if "out" in name]
 
@@ -389,7 +393,9 @@ def test_a_router_without_numbers_is_caught_when_it_is_loaded(
     out = Path(shutil.copytree(bundle, tmp_path / "out"))
     open_pipeline(out)
     with_tensor(out, name, value)
-    with pytest.raises(BundleError, match="not finite"):
+    with pytest.raises(
+        BundleError, match=r"not finite|invalid value"
+    ):  # pytest makes NumPy's warning an error
         open_pipeline(out)
 
 

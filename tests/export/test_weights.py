@@ -1,6 +1,7 @@
 """What a base model stores is read back, and stored again as the same integers."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from export.graph import encoder_graph
 from export.weights import Affine, EncoderWeights, join_attention, read_weights
 
 
-def stored(model: onnx.ModelProto) -> dict[str, NDArray[np.generic]]:
+def stored(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
 
 

@@ -96,7 +96,7 @@ def write_desk(
     (folder / "desk.yaml").write_text(f"name: tiny\nlanguages: [{languages}]\nunproven: answer\n", "utf-8")
     entries = []
     for id_, topic in topics.items():
-        entry = {"id": id_, "route": "answer"} | topic
+        entry = {"id": id_, "route": "answer", **topic}
         if entry["route"] == "answer":
             entry.setdefault("answer", {lang: f"{id_} {lang}" for lang in entry["examples"]})
         entries.append(entry)

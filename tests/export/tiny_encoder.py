@@ -78,7 +78,8 @@ def unscaled(weights: EncoderWeights, ids: Sequence[int]) -> NDArray[np.float64]
 
     def shares(scores: NDArray[np.float64]) -> NDArray[np.float64]:
         out: NDArray[np.float64] = np.exp(scores - scores.max(-1, keepdims=True))
-        return out / out.sum(-1, keepdims=True)
+        out /= out.sum(-1, keepdims=True)
+        return out
 
     x = normed(weights.words[list(ids)].astype(np.float64) + weights.positions[: len(ids)], weights.norm)
     tokens, width = x.shape
@@ -94,9 +95,8 @@ def unscaled(weights: EncoderWeights, ids: Sequence[int]) -> NDArray[np.float64]
         risen = linear(x, layer.rise)
         x = normed(x + linear(risen * 0.5 * (1 + _erf(risen / math.sqrt(2))), layer.fall), layer.norm)
         states.append(x)
-    return np.stack(
-        [linear(shares(states[e.layer] @ e.gate) @ states[e.layer], e.projection) for e in weights.exits]
-    )
+    pooled = [shares(states[e.layer] @ e.gate) @ states[e.layer] for e in weights.exits]
+    return np.stack([linear(x, e.projection) for x, e in zip(pooled, weights.exits, strict=True)])
 
 
 def batch_of(texts: Sequence[Sequence[int]], length: int = 0) -> dict[str, NDArray[np.int64]]:

@@ -1,0 +1,129 @@
+"""``frontdesk distill``: the student is tuned on the desk, and teachers of every kind are understood."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_base import base_weights, few_pools, vocabulary, write_desk
+
+from edge.errors import BundleError
+from edge.host import open_pipeline
+from edge.query import Query
+from export.desk import load_desk
+from export.encoder import Encoder
+from export.graph import encoder_graph
+
+pytestmark = pytest.mark.slow
+
+WORDS = {
+    "hours": "when do you open|opening hours|what time do you close|are you open late|hours please|open today",
+    "returns": "how do i return this|money back please|send it back|can i return shoes|refund me|take it back",
+    "chat": "write me a letter|draft an email|compose a poem|write a speech|make a toast|write my resume",
+}
+TOPICS: dict[str, Any] = {
+    id_: {"route": "agent" if id_ == "chat" else "answer", "examples": {"en": texts.split("|")}}
+    for id_, texts in WORDS.items()
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    return write_desk(tmp_path / "desk", TOPICS, "en")
+
+
+def test_the_weights_make_the_way_to_torch_and_back() -> None:
+    from export.desk_distill import student_of, weights_of
+
+    weights = base_weights()
+    again = weights_of(student_of(weights), weights)
+    assert encoder_graph(again, quantized=True) == encoder_graph(weights, quantized=True)
+
+
+def test_a_tuned_bundle_knows_its_examples(desk: Path, tiny_base: Path, tmp_path: Path) -> None:
+    from export.desk_distill import Plan, distill_desk
+
+    loaded, base = load_desk(desk), Encoder(tiny_base)
+    plan = Plan(epochs=8, batch=16, noise=0.0)
+    bundle, _ = distill_desk(loaded, base, few_pools(), tmp_path / "out", plan=plan)
+    pipeline = open_pipeline(tmp_path / "out")
+    assert bundle.version == pipeline.runtime.bundle.version
+    texts = [(text, topic.id) for topic in loaded.topics for text in topic.examples["en"]]
+    said = [pipeline.runtime.router.read(text) for text, _ in texts]
+    right = [r is not None and r.topic == topic for r, (_, topic) in zip(said, texts, strict=True)]
+    assert np.mean(right) > 0.8
+    report = json.loads((tmp_path / "out/evaluation.json").read_text("utf-8"))
+    assert [e["exit"] for e in report["exits"]] == list(base.exits)
+    assert pipeline.judge(Query.of_text("opening hours", pipeline.runtime.bundle.normaliser)).path == "faq"
+
+
+def test_the_same_seed_gives_the_same_weights(desk: Path, tiny_base: Path, tmp_path: Path) -> None:
+    import torch
+
+    from export.desk_distill import Plan, distill_desk
+
+    torch.set_num_threads(1)
+    versions = {
+        distill_desk(
+            load_desk(desk), Encoder(tiny_base), few_pools(), tmp_path / f"{i}", plan=Plan(epochs=1, batch=32)
+        )[0].version
+        for i in range(2)
+    }
+    assert len(versions) == 1
+
+
+def labels_of(folder: Path, topics: int = 3) -> np.ndarray:
+    from export.teachers import soft_labels
+
+    texts = [text for row in WORDS.values() for text in row.split("|")]
+    topic = np.repeat(np.arange(topics), len(texts) // topics)
+    return soft_labels(folder, texts, topic, list(WORDS), np.arange(len(texts)) % 3)
+
+
+def test_an_onnx_encoder_teaches(tiny_base: Path) -> None:
+    found = labels_of(tiny_base)
+    assert found.shape == (18, 3)
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-5)
+
+
+def hugging_face(folder: Path, kind: str, **config: Any) -> Path:
+    """A random Hugging Face model with our tiny tokenizer."""
+    import transformers
+
+    size = len(vocabulary().pieces)
+    settings = transformers.BertConfig(
+        vocab_size=size, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64, **config,
+    )  # fmt: skip
+    getattr(transformers, kind)(settings).save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=vocabulary().tokenizer(), pad_token="<pad>", unk_token="<unk>"
+    ).save_pretrained(folder)
+    return folder
+
+
+def test_a_hugging_face_encoder_teaches(tmp_path: Path) -> None:
+    found = labels_of(hugging_face(tmp_path, "BertModel"))
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-5)
+
+
+def test_a_classifier_of_the_same_topics_is_taken_at_its_word(tmp_path: Path) -> None:
+    import torch
+
+    order = ["returns", "chat", "hours"]
+    config = {"id2label": dict(enumerate(order)), "label2id": {name: i for i, name in enumerate(order)}}
+    folder = hugging_face(tmp_path, "BertForSequenceClassification", num_labels=3, **config)
+    import transformers
+
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([0.0, 0.0, 20.0]))
+    model.save_pretrained(folder)
+    found = labels_of(folder)
+    assert (found.argmax(1) == 0).all()  # hours, wherever it stood in the teacher
+
+
+def test_a_folder_without_a_teacher_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no teacher"):
+        labels_of(tmp_path)
