@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -42,6 +41,7 @@ from export.train import train_desk
 SWEEP = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 TIMED = 150  # texts that are timed in every setting
 ROUNDS = 3
+INT8, FLOAT32 = "int8", "float32"
 READ = 1000  # texts that are timed through edge.router.Router
 
 
@@ -98,9 +98,9 @@ def measure(found: IntentSet, base: Encoder, how: str, peers: Path | None) -> di
         weights, heads, rules = build(desk_of(found), base, how, out)
         seconds = time.perf_counter() - started
         rows = {part: Rows.of(getattr(found, part), found.labels, base) for part in ("valid", "test")}
-        int8 = Graph((out / ROUTER_FILE).read_bytes())
-        float32 = Graph(compose_router(weights, heads, rules, quantized=False).SerializeToString())
-        judged = Judged(int8, float32, rows["valid"], rows["test"], rules.confidence)
+        float32 = compose_router(weights, heads, rules, quantized=False).SerializeToString()
+        graphs = {INT8: Graph((out / ROUTER_FILE).read_bytes()), FLOAT32: Graph(float32)}
+        judged = Judged(graphs, rows["valid"], rows["test"], rules.confidence)
         bundle_bytes = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
         return {
             "licence": found.licence,
@@ -209,62 +209,53 @@ class Graph:
         return reads
 
 
-@dataclass(frozen=True)
 class Judged:
-    """The figures of a router, from its graph and its float32 twin."""
+    """The figures of a router, from its graph, its float32 twin, and what both say of the test rows."""
 
-    int8: Graph
-    float32: Graph
-    valid: Rows
-    test: Rows
-    shipped: np.ndarray
+    def __init__(self, graphs: dict[str, Graph], valid: Rows, test: Rows, shipped: np.ndarray) -> None:
+        self.graphs, self.valid, self.test = graphs, valid, test
+        self.inside = test.gold >= 0
+        self.thresholds = {f"{t}": np.full_like(shipped, t) for t in (*SWEEP, NEVER)}
+        self.thresholds |= {"shipped": shipped, "off": self.thresholds.pop(f"{NEVER}")}
+        self._reads: dict[tuple[str, str], Reads] = {}
+
+    def reads(self, setting: str, graph: str = INT8) -> Reads:
+        if (setting, graph) not in self._reads:
+            self._reads[setting, graph] = self.graphs[graph].read(self.test, self.thresholds[setting])
+        return self._reads[setting, graph]
+
+    def right(self, setting: str, graph: str = INT8) -> np.ndarray:
+        """Which of the in-scope rows got their topic."""
+        return (self.reads(setting, graph).topic == self.test.gold)[self.inside]
 
     def figures(self) -> dict[str, Any]:
-        shipped, off = self.shipped, self.uniform(NEVER)
-        whole = self.judge(self.int8, off)
-        early = self.judge(self.int8, shipped)
-        settings = {f"{t}": self.uniform(t) for t in SWEEP} | {"shipped": shipped, "off": off}
-        runs = {name: (self.int8, thresholds) for name, thresholds in settings.items()}
-        times = self.times(
-            runs | {"float32 shipped": (self.float32, shipped), "float32 off": (self.float32, off)}
-        )
-        curve = [
-            {
-                "threshold": name,
-                "ms": round(times[name], 3),
-                "time_ratio": round(times[name] / times["off"], 3),
-            }
-            | self.point(thresholds)
-            for name, thresholds in settings.items()
-        ]
+        timed = [(setting, INT8) for setting in self.thresholds] + [("shipped", FLOAT32), ("off", FLOAT32)]
+        times = self.times(timed)
+        curve = {setting: self.point(setting, times) for setting in self.thresholds}
+        loss = curve["off"]["in_scope_accuracy"] - curve["shipped"]["in_scope_accuracy"]
         return {
-            "as_shipped": early,
-            "all_layers": whole,
+            "as_shipped": self.judge("shipped"),
+            "all_layers": self.judge("off"),
             "exits": {
-                "mean_layers": self.point(shipped)["mean_layers"],
-                "time_ratio": round(times["shipped"] / times["off"], 3),
-                "accuracy_loss": round(whole["in_scope_accuracy"] - early["in_scope_accuracy"], 2),
+                "mean_layers": curve["shipped"]["mean_layers"],
+                "time_ratio": curve["shipped"]["time_ratio"],
+                "accuracy_loss": round(loss, 2),
             },
-            "curve": curve,
+            "curve": [{"threshold": setting} | point for setting, point in curve.items()],
             "float32": self.against_float32(times),
             "batch_32": self.against_batch(),
         }
 
-    def uniform(self, threshold: float) -> np.ndarray:
-        return np.full_like(self.shipped, threshold)
-
-    @cached_property
-    def inside(self) -> np.ndarray:
-        return self.test.gold >= 0
-
-    def judge(self, graph: Graph, thresholds: np.ndarray) -> dict[str, Any]:
-        valid, test = graph.read(self.valid, thresholds), graph.read(self.test, thresholds)
-        right = (test.topic == self.test.gold)[self.inside]
-        exits = test.exit[self.inside]
+    def judge(self, setting: str, graph: str = INT8) -> dict[str, Any]:
+        valid, test = (
+            self.graphs[graph].read(self.valid, self.thresholds[setting]),
+            self.reads(setting, graph),
+        )
+        right, exits, known = self.right(setting, graph), test.exit[self.inside], self.valid.gold >= 0
         return {
             "in_scope_accuracy": percent(right),
             **{
-                name: quality(right, score, self.inside, valid.scores[name][self.valid.gold >= 0])
+                name: quality(right, score, self.inside, valid.scores[name][known])
                 for name, score in test.scores.items()
             },
             "exits": {
@@ -273,42 +264,48 @@ class Judged:
             },
         }
 
-    def point(self, thresholds: np.ndarray) -> dict[str, Any]:
-        """Accuracy and mean layers of the in-scope rows under these thresholds."""
-        reads = self.int8.read(self.test, thresholds)
-        right, exits = (reads.topic == self.test.gold)[self.inside], reads.exit[self.inside]
-        return {"in_scope_accuracy": percent(right), "mean_layers": round(float(exits[exits >= 0].mean()), 3)}
+    def point(self, setting: str, times: dict[tuple[str, str], float]) -> dict[str, float]:
+        """A point of the curve, over the in-scope rows."""
+        exits = self.reads(setting).exit[self.inside]
+        ms = times[setting, INT8]
+        return {
+            "ms": round(ms, 3),
+            "time_ratio": round(ms / times["off", INT8], 3),
+            "in_scope_accuracy": percent(self.right(setting)),
+            "mean_layers": round(float(exits[exits >= 0].mean()), 3),
+        }
 
-    def times(self, settings: dict[str, tuple[Graph, np.ndarray]]) -> dict[str, float]:
+    def times(self, timed: Sequence[tuple[str, str]]) -> dict[tuple[str, str], float]:
         """Milliseconds a text without the tokenizer: the mean over texts of the median over rounds."""
         tokens = [ids for ids, inside in zip(self.test.ids, self.inside, strict=True) if ids and inside]
         drawn = np.random.default_rng(0).permutation(len(tokens))[:TIMED]
-        took = {name: np.zeros((ROUNDS, len(drawn))) for name in settings}
+        took = {one: np.zeros((ROUNDS, len(drawn))) for one in timed}
         for round_ in range(ROUNDS):
             for place, i in enumerate(drawn):
-                for name, (graph, thresholds) in settings.items():
+                for setting, graph in timed:
                     started = time.perf_counter()
-                    graph.run([tokens[i]], thresholds)
-                    took[name][round_, place] = time.perf_counter() - started
-        return {name: 1_000 * float(np.median(seconds, axis=0).mean()) for name, seconds in took.items()}
+                    self.graphs[graph].run([tokens[i]], self.thresholds[setting])
+                    took[setting, graph][round_, place] = time.perf_counter() - started
+        return {one: 1_000 * float(np.median(seconds, axis=0).mean()) for one, seconds in took.items()}
 
-    def against_float32(self, times: dict[str, float]) -> dict[str, Any]:
+    def against_float32(self, times: dict[tuple[str, str], float]) -> dict[str, Any]:
         """The same heads and thresholds over float32 arithmetic."""
-        ours, theirs = (graph.read(self.test, self.shipped) for graph in (self.int8, self.float32))
-        full = self.judge(self.float32, self.uniform(NEVER))
+        ours, theirs = self.reads("shipped"), self.reads("shipped", FLOAT32)
+        whole = self.judge("off", FLOAT32)
         return {
-            "in_scope_accuracy": percent((theirs.topic == self.test.gold)[self.inside]),
-            "in_scope_accuracy_all_layers": full["in_scope_accuracy"],
-            "oos_auroc_all_layers": full["confidence"].get("oos_auroc"),
+            "in_scope_accuracy": percent(self.right("shipped", FLOAT32)),
+            "in_scope_accuracy_all_layers": whole["in_scope_accuracy"],
+            "oos_auroc_all_layers": whole["confidence"].get("oos_auroc"),
             "same_topic": percent(ours.topic == theirs.topic),
             "same_exit": percent(ours.exit == theirs.exit),
-            "int8_time_ratio": round(times["shipped"] / times["float32 shipped"], 3),
-            "int8_time_ratio_all_layers": round(times["off"] / times["float32 off"], 3),
+            "int8_time_ratio": round(times["shipped", INT8] / times["shipped", FLOAT32], 3),
+            "int8_time_ratio_all_layers": round(times["off", INT8] / times["off", FLOAT32], 3),
         }
 
     def against_batch(self) -> dict[str, Any]:
         """Whether a decision depends on who else asked."""
-        alone, together = (self.int8.read(self.test, self.shipped, batch) for batch in (1, 32))
+        alone = self.graphs[INT8].read(self.test, self.thresholds["shipped"], batch=1)
+        together = self.reads("shipped")
         same = (alone.topic == together.topic) & (alone.exit == together.exit)
         apart = np.abs(alone.scores["confidence"] - together.scores["confidence"]).max()
         return {

@@ -192,8 +192,8 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
         raise ValueError("'name' must be one line of text")
     if type(manifest["max_tokens"]) is not int or not 0 < manifest["max_tokens"] <= MAX_TOKENS:
         raise ValueError(f"'max_tokens' must be a whole number up to {MAX_TOKENS}")
-    if not manifest["languages"] or not manifest["self_test"]:
-        raise ValueError("'languages' and 'self_test' must not be empty")
+    if not manifest["languages"]:
+        raise ValueError("'languages' must not be empty")
     unguarded = [t["id"] for t in manifest["topics"] if t["route"] == "answer" and t["signals"] is None]
     if unguarded:
         raise ValueError(f"the answer topic {unguarded[0]} has no 'signals'")

@@ -193,6 +193,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _train(args: argparse.Namespace) -> int:
     _need_export("train")
+    from edge.errors import DeskError
     from export.check import check_desk
     from export.desk import load_desk
     from export.encoder import Encoder
@@ -201,9 +202,14 @@ def _train(args: argparse.Namespace) -> int:
     from export.train import train_desk
 
     desk = load_desk(args.desk)
-    for finding in check_desk(desk):
-        if finding.level == "error" or "calibration" in finding.message:
-            print(f"frontdesk: {finding.where}: {finding.level}: {finding.message}", file=sys.stderr)
+    findings = check_desk(desk)
+    errors = [f"{f.where}: {f.message}" for f in findings if f.level == "error"]
+    if errors:  # the bundle would be wrong, or what is measured of it
+        raise DeskError(errors)
+    if findings:
+        print(
+            f"frontdesk: {len(findings)} warnings; `frontdesk check {args.desk}` lists them.", file=sys.stderr
+        )
     if hasattr(args, "epochs"):
         _need_distill()
         from export.desk_distill import Plan, distill_desk

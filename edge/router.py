@@ -63,15 +63,15 @@ class Router:
         input_ids = np.array([ids], np.int64)
         feed = {"input_ids": input_ids, "attention_mask": np.ones_like(input_ids)}
         logits, in_scope, needs_context, embedding, exit_ = self._session.run(OUTPUTS, feed)
-        scope = float(in_scope[0])
-        probabilities = _softmax(logits[0]) * scope
-        if not (np.isfinite(probabilities).all() and np.isfinite(embedding[0]).all()):
+        scope, needs = float(in_scope[0]), float(needs_context[0])
+        if not (np.isfinite(logits).all() and np.isfinite(embedding).all() and math.isfinite(scope + needs)):
             raise RouterError("The router's output is not finite.")
+        probabilities = _softmax(logits[0]) * scope
         best = np.argsort(-probabilities, kind="stable")[:TOP_CANDIDATES]
         return Reading(
             candidates=tuple(Candidate(self._topics[i], float(probabilities[i])) for i in best),
             in_scope=scope,
-            needs_context=float(needs_context[0]),
+            needs_context=needs,
             exit=int(exit_[0]),
             embedding=embedding[0],
             tokens=len(ids),
@@ -82,6 +82,8 @@ class Router:
 def load_router(bundle: Bundle) -> Router:
     """The router of a bundle, after its stored texts have given their stored readings."""
     router = Router(bundle)
+    if not bundle.self_test:
+        raise BundleError(f"{bundle.folder} has no self-test; build the bundle again with `frontdesk train`.")
     for stored in bundle.self_test:
         try:
             reading = router.read(stored["text"])

@@ -37,9 +37,15 @@ class Encoder:
         self.normaliser = Normaliser(table["traditional"], table["simplified"])
         self.config = json.loads((folder / "config.json").read_text("utf-8"))
         self.max_tokens = int(self.config["max_tokens"])
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
+        if "exits" not in self.config:
+            raise BundleError(
+                f"{folder / 'config.json'} names no 'exits': the base is older than this Frontdesk."
+            )
+        self._tokenizer, self._counter = (Tokenizer.from_file(str(folder / "tokenizer.json")) for _ in "12")
+        for tokenizer in (self._tokenizer, self._counter):
+            tokenizer.no_padding()
         self._tokenizer.enable_truncation(self.max_tokens)
+        self._counter.no_truncation()
         self._weights: EncoderWeights | None = None
         self._open(str(folder / ROUTER_FILE))
 
@@ -65,11 +71,13 @@ class Encoder:
         if self._weights is not None:
             return self._weights
         model = onnx.load(str(self.folder / ROUTER_FILE))
-        return read_weights(model, int(self.config["num_attention_heads"]))
+        return read_weights(
+            model, int(self.config["num_attention_heads"]), float(self.config.get("layer_norm_eps", 1e-12))
+        )
 
     def token_count(self, text: str) -> int:
         """Router tokens of a text, without the special ones and without a limit."""
-        return len(self._tokenizer.encode(self.normaliser.reading(text), add_special_tokens=False).ids)
+        return len(self._counter.encode(self.normaliser.reading(text), add_special_tokens=False).ids)
 
     @property
     def exits(self) -> tuple[int, ...]:

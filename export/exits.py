@@ -41,10 +41,11 @@ def _threshold(early: Held, said: np.ndarray, inside: np.ndarray, most: float) -
     order = leaving[np.argsort(-early.confidence[leaving], kind="stable")]
     differs = (early.said[order] != said[order]) | ~inside[order]
     share = np.cumsum(differs) / np.arange(1, len(order) + 1)
-    kept = np.flatnonzero(share <= most)
+    scores = early.confidence[order]
+    ends = np.append(scores[1:] != scores[:-1], True)  # equal scores leave together or not at all
+    kept = np.flatnonzero((share <= most) & ends)
     if not len(kept):
         return NEVER
     count = int(kept[-1]) + 1
-    scores = early.confidence[order]
     below = scores[count] if count < len(order) else scores[count - 1]
     return float((scores[count - 1] + below) / 2)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from edge.bundle import Bundle, load_bundle
 from edge.pipeline import Pipeline
@@ -101,7 +102,8 @@ def _fit(
     heads = []
     for place in range(len(base.exits)):
         training = TrainingSet(np.concatenate([x[place], pool[place][kept]]), topic, folds)
-        heads.append(fit_heads(training, context[place], needs_context, seed))
+        with threadpool_limits(1):  # threads that wait for each other make these fits several times as slow
+            heads.append(fit_heads(training, context[place], needs_context, seed))
         progress.add(1)
     progress.end()
     return tuple(heads)

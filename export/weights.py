@@ -77,7 +77,7 @@ def join_attention(layer: LayerWeights, heads: int) -> Affine:
     )
 
 
-def read_weights(model: onnx.ModelProto, heads: int) -> EncoderWeights:
+def read_weights(model: onnx.ModelProto, heads: int, eps: float = 1e-12) -> EncoderWeights:
     """The weights that ``encoder_graph`` stored as INT8, dequantised: quantised again they are the same."""
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
 
@@ -99,6 +99,7 @@ def read_weights(model: onnx.ModelProto, heads: int) -> EncoderWeights:
             ExitWeights(e, stored[f"exit{e}.gate"][:, 0], affine(f"exit{e}.projection")) for e in exits
         ),
         heads=heads,
+        eps=eps,
     )
 
 

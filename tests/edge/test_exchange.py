@@ -150,7 +150,7 @@ def test_refuse_after_a_decision_keeps_its_reason_for_client_and_sinks() -> None
         b"error",
         b"low_margin",
     )
-    assert headers[b"retry-after"] == b"1"
+    assert headers[b"x-should-retry"] == b"false"
     events: list[Served] = []
     made.served([events.append], 502, "upstream_unavailable")
     assert events[0].decision == Decision(Path.ERROR, Reason.LOW_MARGIN, topic="hours")

@@ -84,9 +84,7 @@ def test_two_topics_with_one_example_in_common(
         "shop": {"examples": {"en": ["When do you open?", "shop hours"], "zh": ["商店时间"]}}
     }
     desk = write_desk(tmp_path / "desk", topics)
-    said = (
-        "all.yaml:1: error: 'When do you open?' is an example of hours and of shop: keep it in one of them."
-    )
+    said = "'When do you open?' is an example of hours and of shop: keep it in one of them."
     assert main(["check", str(desk)]) == 1
     assert said in capsys.readouterr().out
     assert main(["train", str(desk), "-o", str(tmp_path / "out"), "--base", str(tiny_base)]) == 1
@@ -160,7 +158,8 @@ def test_a_text_of_five_thousand_tokens_as_example_and_as_question(tiny_base: Pa
     long = "when do you open " * 1_250
     topics: Topics = TOPICS | {"long": {"examples": {"en": [long, "a long story"]}}}
     question = {"text": long.replace("open", "close"), "topic": "hours", "lang": "en"}
-    desk = write_desk(tmp_path / "desk", topics, test=json.dumps(question), calibrate=json.dumps(question))
+    held = question | {"text": long.replace("open", "shut")}
+    desk = write_desk(tmp_path / "desk", topics, test=json.dumps(question), calibrate=json.dumps(held))
     pipeline = trained(desk, tiny_base, tmp_path / "out")
     assert pipeline.runtime.router.read(question["text"]) is None
     assert judge(pipeline, question["text"])[0] == "agent"
@@ -235,7 +234,8 @@ def test_two_thousand_topics(tmp_path: Path) -> None:
 
 def test_the_same_desk_and_seed_give_the_same_bytes(tiny_base: Path, tmp_path: Path) -> None:
     question = '{"text": "opening hours please", "topic": "hours", "lang": "en"}\n'
-    desk = write_desk(tmp_path / "desk", TOPICS, test=question, calibrate=question)
+    other = '{"text": "money back now", "topic": "returns", "lang": "en"}\n'
+    desk = write_desk(tmp_path / "desk", TOPICS, test=question, calibrate=other)
     for name, seed in (("one", "7"), ("two", "7"), ("other", "8")):
         trained(desk, tiny_base, tmp_path / name, "--seed", seed)
     assert files(tmp_path / "one") == files(tmp_path / "two")
@@ -283,7 +283,7 @@ def test_a_full_disk_leaves_the_old_bundle_and_no_half_of_a_new_one(
 
     for name in ("write_bytes", "write_text"):
         monkeypatch.setattr(Path, name, failing(getattr(Path, name)))
-    with pytest.raises(BundleError, match=r"could not be written \(No space left on device\); what stood"):
+    with pytest.raises(BundleError, match=r"could not be written \(No space left on device\); it is as"):
         train_desk(load_desk(desk), Encoder(tiny_base), few_pools(), out)
     assert names(target.parent) == ["bundle"]
     assert files(target) == before
