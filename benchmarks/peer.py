@@ -208,7 +208,8 @@ class Bert:
             mask[i, : len(row)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         states = self.session.run(None, {name: feed[name] for name in self.inputs})[0]
-        pooled = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True) if self.mean else states[:, 0]
+        weights = mask[..., None].astype(np.float32)
+        pooled = (states * weights).sum(1) / weights.sum(1) if self.mean else states[:, 0]
         return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
 
 

@@ -218,12 +218,12 @@ def student_of(weights: EncoderWeights) -> Student:
         for projection, exit_ in zip(student.projections, weights.exits, strict=True)
     ]
     with torch.no_grad():
-        student.bert.words.weight.copy_(torch.from_numpy(weights.words))
-        student.bert.positions.weight.copy_(torch.from_numpy(weights.positions.copy()))
-        student.gates.copy_(torch.from_numpy(np.stack([exit_.gate for exit_ in weights.exits])))
+        student.bert.words.weight.copy_(torch.tensor(weights.words))
+        student.bert.positions.weight.copy_(torch.tensor(weights.positions))
+        student.gates.copy_(torch.tensor(np.stack([exit_.gate for exit_ in weights.exits])))
         for module, values in parts:
-            module.weight.copy_(torch.from_numpy(values.weight))
-            module.bias.copy_(torch.from_numpy(values.bias))
+            module.weight.copy_(torch.tensor(values.weight))
+            module.bias.copy_(torch.tensor(values.bias))
     return student
 
 
