@@ -11,12 +11,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from servers import Desk, RawClient, Relay, ScriptedUpstream, chunk, completion, head, json_answer, post
+from servers import ROOT, Desk, RawClient, Relay, ScriptedUpstream, chunk, completion, head, json_answer, post
 
 CHAT = "/v1/chat/completions"
 QUESTION = "what are the office hours"
 MAX_BODY = 1_000_000  # the default
-INSIDES = re.compile(r"Traceback|\.py\b|site-packages|/work/|/home/|/tmp/|models/demo")
+INSIDES = re.compile(rf"Traceback|\.py\b|site-packages|{re.escape(str(ROOT))}|/home/|/tmp/|models/demo")
 
 Response = tuple[int, dict[str, str], bytes]
 
