@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from edge.normaliser import Normaliser
 from export.base_card import write_card
@@ -17,52 +16,13 @@ from export.corpus import read_rows
 from export.distill import STUDENT
 from export.graph import encoder_graph
 from export.measure import OnnxEncoder, agreement, measure
-from export.student import MAX_TOKENS
+from export.student import MAX_TOKENS, encoder_weights
 from export.teacher import Teacher, embed_cached, say
 from export.training import CHECKPOINTS
 from export.vocabulary import PAD
-from export.weights import Affine, EncoderWeights, ExitWeights, LayerWeights, Norm
+from export.weights import EncoderWeights
 
-HEADS = 12
 MODEL = "onnx/model_quantized.onnx"
-
-
-def encoder_weights(
-    state: Mapping[str, Tensor], mean: Tensor, exits: Sequence[int], heads: int = HEADS
-) -> EncoderWeights:
-    """The student's state as numpy arrays; ``mean`` [width] goes into the last biases and centres all."""
-
-    def array(name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return np.asarray(state[name].float().numpy(), np.float32)
-
-    def affine(name: str) -> Affine:
-        return Affine(array(f"{name}.weight"), array(f"{name}.bias"))
-
-    def norm(name: str) -> Norm:
-        return Norm(array(f"{name}.weight"), array(f"{name}.bias"))
-
-    count = 1 + max(int(name.split(".")[2]) for name in state if name.startswith("bert.layers."))
-    layers = tuple(
-        LayerWeights(
-            q=affine(f"bert.layers.{i}.q"),
-            k=affine(f"bert.layers.{i}.k"),
-            v=affine(f"bert.layers.{i}.v"),
-            attended=affine(f"bert.layers.{i}.attended"),
-            attended_norm=norm(f"bert.layers.{i}.attended_norm"),
-            rise=affine(f"bert.layers.{i}.rise"),
-            fall=affine(f"bert.layers.{i}.fall"),
-            norm=norm(f"bert.layers.{i}.norm"),
-        )
-        for i in range(count)
-    )
-    gates = array("gates")
-    maps = [affine(f"projections.{place}") for place in range(len(exits))]
-    found = tuple(
-        ExitWeights(layer, gate, Affine(last.weight, last.bias - mean.numpy()))
-        for layer, gate, last in zip(exits, gates, maps, strict=True)
-    )
-    words, positions = array("bert.words.weight"), array("bert.positions.weight")
-    return EncoderWeights(words, positions, norm("bert.norm"), layers, found, heads)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

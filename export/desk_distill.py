@@ -10,7 +10,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +23,16 @@ from export.bert import Dims, pad
 from export.desk import Desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation
-from export.near import near_groups
+from export.heads import fold_of
 from export.noise import noisy
 from export.pools import Pools
 from export.progress import Progress
-from export.student import Student
+from export.student import Student, encoder_weights
 from export.teachers import soft_labels
 from export.train import examples_of, train_desk
 from export.training import Threads, rate_at
 from export.vocabulary import PAD
-from export.weights import Affine, EncoderWeights, ExitWeights, LayerWeights, Norm
+from export.weights import Affine, EncoderWeights, LayerWeights, Norm
 
 HELD = 10  # one text in this many is kept out
 EXIT_WEIGHTS = (0.3, 0.6, 1.0)
@@ -80,9 +80,7 @@ def distill_desk(
     examples = examples_of(desk)
     raw = [*(text for text, _ in examples), *pools.out_of_scope]
     topic = np.array([place for _, place in examples] + [-1] * len(pools.out_of_scope))
-    groups = near_groups(raw)
-    order = np.random.default_rng(seed).permutation(len(groups))
-    held = {i for place, index in enumerate(order) if place % HELD == 0 for i in groups[index]}
+    held = set(np.flatnonzero(fold_of(raw, seed, HELD) == 0).tolist())
     kept = [i for i in range(len(raw)) if i not in held]
     readings = [base.normaliser.reading(raw[i]) for i in kept]
     soft = None
@@ -102,7 +100,8 @@ def distill_desk(
 def tune(base: Encoder, texts: Texts, topics: int, plan: Plan, seed: int) -> EncoderWeights:
     """The base's weights after end-to-end training on the texts."""
     torch.manual_seed(seed)
-    student = student_of(base.weights())
+    weights = base.weights()
+    student = student_of(weights)
     rows = [base.ids(text) for text in texts.texts]
     targets = torch.from_numpy(texts.topic)
     heads = _start_heads(student, rows, targets, topics, plan)
@@ -136,7 +135,7 @@ def tune(base: Encoder, texts: Texts, topics: int, plan: Plan, seed: int) -> Enc
             threads.note(ids.numel(), time.monotonic() - began)
             progress.add(1)
     progress.end()
-    return weights_of(student, base.weights())
+    return weights_of(student, weights)
 
 
 def _batches(
@@ -228,35 +227,7 @@ def student_of(weights: EncoderWeights) -> Student:
 
 
 def weights_of(student: Student, like: EncoderWeights) -> EncoderWeights:
-    """The student's weights as numpy arrays."""
-
-    def array(tensor: Tensor) -> np.ndarray:
-        return np.array(tensor.detach().numpy(), np.float32)
-
-    def affine(module: nn.Module) -> Affine:
-        return Affine(array(module.weight), array(module.bias))
-
-    def norm(module: nn.Module) -> Norm:
-        return Norm(array(module.weight), array(module.bias))
-
-    layers = tuple(
-        LayerWeights(
-            q=affine(layer.q),
-            k=affine(layer.k),
-            v=affine(layer.v),
-            attended=affine(layer.attended),
-            attended_norm=norm(layer.attended_norm),
-            rise=affine(layer.rise),
-            fall=affine(layer.fall),
-            norm=norm(layer.norm),
-        )
-        for layer in student.bert.layers
-    )
-    exits = tuple(
-        ExitWeights(e, array(gate), affine(projection))
-        for e, gate, projection in zip(student.exits, student.gates, student.projections, strict=True)
-    )
-    return EncoderWeights(
-        array(student.bert.words.weight), array(student.bert.positions.weight), norm(student.bert.norm),
-        layers, exits, like.heads, like.eps,
-    )  # fmt: skip
+    """The student's weights as numpy arrays; its estimates are centred already."""
+    centre = torch.zeros(student.bert.dims.width)
+    found = encoder_weights(student.state_dict(), centre, student.exits, like.heads)
+    return replace(found, eps=like.eps)

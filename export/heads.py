@@ -141,13 +141,13 @@ def _held(logits: np.ndarray, scope_score: np.ndarray, topic: np.ndarray) -> Hel
     return Held(topic, logits.argmax(1), share * in_scope, in_scope)
 
 
-def fold_of(texts: Sequence[str], seed: int) -> np.ndarray:
+def fold_of(texts: Sequence[str], seed: int, count: int = FOLDS) -> np.ndarray:
     """The fold of each text, int ``[texts]``; texts that share most of their trigrams share a fold."""
     groups = near_groups(texts)
     order = np.random.default_rng(seed).permutation(len(groups))
     folds = np.empty(len(texts), np.int64)
     for place, index in enumerate(order):
-        folds[groups[index]] = place % FOLDS
+        folds[groups[index]] = place % count
     return folds
 
 

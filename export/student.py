@@ -1,6 +1,7 @@
 """The student: four teacher layers, a cut vocabulary, and exits with a map into the teacher's space."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +13,13 @@ from export.bert import Bert, Dims, pad
 from export.e5_file import E5File
 from export.teacher import load_layer
 from export.vocabulary import PAD, Vocabulary
+from export.weights import Affine, EncoderWeights, ExitWeights, LayerWeights, Norm
 
 MAX_TOKENS = 64
 # Without the prefix the text moves up, but it keeps the position vectors it was trained at:
 # ``<s>`` row 0, then what follows the three pieces of "query:".
 _PREFIX_PIECES = 3
+HEADS = 12
 EXITS = (0, 2, 4)  # 0 reads the embeddings alone, k reads after layer k
 LAYER_CHOICES = ((0, 3, 7, 11), (0, 4, 8, 11), (1, 4, 7, 10), (0, 2, 5, 9), (0, 2, 6, 11))
 _RIDGE = 1e-3
@@ -101,6 +104,44 @@ def start_exits(student: Student, rows: Sequence[list[int]], targets: Tensor) ->
         with torch.no_grad():
             projection.weight.copy_(weight)
             projection.bias.copy_(bias)
+
+
+def encoder_weights(
+    state: Mapping[str, Tensor], mean: Tensor, exits: Sequence[int], heads: int = HEADS
+) -> EncoderWeights:
+    """The student's state as numpy arrays; ``mean`` [width] goes into the last biases and centres all."""
+
+    def array(name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return np.asarray(state[name].float().numpy(), np.float32)
+
+    def affine(name: str) -> Affine:
+        return Affine(array(f"{name}.weight"), array(f"{name}.bias"))
+
+    def norm(name: str) -> Norm:
+        return Norm(array(f"{name}.weight"), array(f"{name}.bias"))
+
+    count = 1 + max(int(name.split(".")[2]) for name in state if name.startswith("bert.layers."))
+    layers = tuple(
+        LayerWeights(
+            q=affine(f"bert.layers.{i}.q"),
+            k=affine(f"bert.layers.{i}.k"),
+            v=affine(f"bert.layers.{i}.v"),
+            attended=affine(f"bert.layers.{i}.attended"),
+            attended_norm=norm(f"bert.layers.{i}.attended_norm"),
+            rise=affine(f"bert.layers.{i}.rise"),
+            fall=affine(f"bert.layers.{i}.fall"),
+            norm=norm(f"bert.layers.{i}.norm"),
+        )
+        for i in range(count)
+    )
+    gates = array("gates")
+    maps = [affine(f"projections.{place}") for place in range(len(exits))]
+    found = tuple(
+        ExitWeights(layer, gate, Affine(last.weight, last.bias - mean.numpy()))
+        for layer, gate, last in zip(exits, gates, maps, strict=True)
+    )
+    words, positions = array("bert.words.weight"), array("bert.positions.weight")
+    return EncoderWeights(words, positions, norm("bert.norm"), layers, found, heads)
 
 
 def ridge(x: Tensor, y: Tensor, strength: float = _RIDGE) -> tuple[Tensor, Tensor]:
