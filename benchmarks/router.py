@@ -31,6 +31,7 @@ from scores import percent, quality
 from sets import OOS, SOURCES, IntentSet, Text, load_set
 
 from edge.bundle import ROUTER_FILE, file_sha256, load_bundle
+from edge.normaliser import Lang
 from edge.router import OUTPUTS, Router
 from export.compose import EXIT_THRESHOLDS, NEVER, compose_router
 from export.desk import Desk, DeskTopic
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(SOURCES), help="names, with commas; default: all")
     parser.add_argument("--how", choices=("train", "distill"), default="train")
     parser.add_argument("--base", type=Path, default=Path("models/base"))
+    parser.add_argument("--teacher", type=Path, help="an encoder that helps to distill the English sets")
     parser.add_argument("--peers", type=Path, help="the peers' environment; made there if it is missing")
     parser.add_argument("--peer-sets", default="clinc150", help="the sets on which peers are measured")
     parser.add_argument("-o", "--out", type=Path, required=True)
@@ -59,6 +61,7 @@ def main() -> None:
     base = Encoder(args.base)
     result: dict[str, Any] = {
         "how": args.how,
+        "teacher": args.teacher.name if args.teacher and args.how == "distill" else None,
         "base": file_sha256(args.base / ROUTER_FILE)[:12],
         "cpus": os.cpu_count(),
         "vnni": has_vnni(),
@@ -67,7 +70,9 @@ def main() -> None:
     }
     for name in args.sets.split(","):
         peers = args.peers if name in args.peer_sets.split(",") else None
-        figures = measure(load_set(name, args.data, base.normaliser), base, args.how, peers)
+        found = load_set(name, args.data, base.normaliser)
+        english = all(row.lang is Lang.EN for row in found.train)
+        figures = measure(found, base, args.how, args.teacher if english else None, peers)
         result["sets"][name] = figures
         print(line(name, figures), flush=True)
         args.out.write_text(json.dumps(result, indent=1) + "\n")
@@ -90,12 +95,14 @@ def line(name: str, figures: dict[str, Any]) -> str:
     )
 
 
-def measure(found: IntentSet, base: Encoder, how: str, peers: Path | None) -> dict[str, Any]:
+def measure(
+    found: IntentSet, base: Encoder, how: str, teacher: Path | None, peers: Path | None
+) -> dict[str, Any]:
     """Every figure of one set."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "bundle")
         started = time.perf_counter()
-        weights, heads, rules = build(desk_of(found), base, how, out)
+        weights, heads, rules = build(desk_of(found), base, how, teacher, out)
         seconds = time.perf_counter() - started
         rows = {part: Rows.of(getattr(found, part), found.labels, base) for part in ("valid", "test")}
         float32 = compose_router(weights, heads, rules, quantized=False).SerializeToString()
@@ -135,7 +142,7 @@ def desk_of(found: IntentSet) -> Desk:
     return Desk(Path(), found.name, langs, tuple(topics))
 
 
-def build(desk: Desk, base: Encoder, how: str, out: Path) -> tuple[Any, Any, Any]:
+def build(desk: Desk, base: Encoder, how: str, teacher: Path | None, out: Path) -> tuple[Any, Any, Any]:
     """Builds the bundle; gives the weights, heads and exit rules of which its router was composed."""
     with patch("export.train.compose_router", wraps=compose_router) as composed:
         if how == "train":
@@ -143,7 +150,7 @@ def build(desk: Desk, base: Encoder, how: str, out: Path) -> tuple[Any, Any, Any
         else:
             from export.desk_distill import distill_desk
 
-            distill_desk(desk, base, load_pools(), out)
+            distill_desk(desk, base, load_pools(), out, teacher=teacher)
     return composed.call_args.args
 
 

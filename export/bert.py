@@ -18,6 +18,7 @@ class Dims:
     heads: int = 12
     inner: int = 1_536
     eps: float = 1e-12
+    dropout: float = 0.0
 
 
 class Layer(nn.Module):  # type: ignore[misc]  # mypy does not follow torch
@@ -25,7 +26,7 @@ class Layer(nn.Module):  # type: ignore[misc]  # mypy does not follow torch
 
     def __init__(self, dims: Dims) -> None:
         super().__init__()
-        self.heads = dims.heads
+        self.heads, self.dropout = dims.heads, dims.dropout
         self.q = nn.Linear(dims.width, dims.width)
         self.k = nn.Linear(dims.width, dims.width)
         self.v = nn.Linear(dims.width, dims.width)
@@ -43,8 +44,10 @@ class Layer(nn.Module):  # type: ignore[misc]  # mypy does not follow torch
             for part in (self.q, self.k, self.v)
         )
         mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        x = self.attended_norm(x + self.attended(mixed.transpose(1, 2).reshape(batch, tokens, width)))
-        normed: Tensor = self.norm(x + self.fall(functional.gelu(self.rise(x))))
+        attended = self.attended(mixed.transpose(1, 2).reshape(batch, tokens, width))
+        x = self.attended_norm(x + functional.dropout(attended, self.dropout, self.training))
+        risen = self.fall(functional.gelu(self.rise(x)))
+        normed: Tensor = self.norm(x + functional.dropout(risen, self.dropout, self.training))
         return normed
 
 

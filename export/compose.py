@@ -62,18 +62,24 @@ class _Composer:
     def build(self) -> onnx.ModelProto:
         pool_bias, attention_bias = self.encoder.masks()
         self.g.constant(EXIT_THRESHOLDS, self.rules.confidence.astype(np.float32))
-        found = self.from_exit(0, self.encoder.embeddings(), pool_bias, attention_bias)
+        found = self.from_exit(0, self.encoder.embeddings(), [], pool_bias, attention_bias)
         for name, value in zip(_OUTPUTS, found, strict=True):
             self.g.node("Identity", value, name=name)
         shape = list(self.rules.confidence.shape)
         overridable = [helper.make_tensor_value_info(EXIT_THRESHOLDS, TensorProto.FLOAT, shape)]
         return finished(self.g, "frontdesk_router", self.outputs(_OUTPUTS), overridable)
 
-    def from_exit(self, place: int, x: str, pool_bias: str, attention_bias: str) -> list[str]:
-        """The five results of the rows that reach exit ``place`` with the states ``x`` after its layers."""
+    def from_exit(
+        self, place: int, x: str, before: Sequence[str], pool_bias: str, attention_bias: str
+    ) -> list[str]:
+        """The five results of the rows that reach exit ``place`` with the states ``x`` after its layers.
+
+        ``before``: what the exits before it saw of these rows, embeddings [rows, width].
+        """
         g, e = self.g, self.weights.exits[place].layer
         z = self.encoder.exit(x, pool_bias, self.weights.exits[place])
-        logits, in_scope, needs_context = self.read(z, place)
+        seen = [*before, z]
+        logits, in_scope, needs_context = self.read(seen, place)
         if place == len(self.weights.exits) - 1:
             return [logits, in_scope, needs_context, z, self.exit_number(in_scope, e)]
         stays = g.node("Not", self.leaves(logits, in_scope, needs_context, place), name=f"exit{e}.stays")
@@ -88,7 +94,7 @@ class _Composer:
         deeper, shallow = (
             g.branch(f"exit{e}.{name}", build)
             for name, build in (
-                ("deeper", lambda: self.deeper(place, here, rows, x, pool_bias, attention_bias)),
+                ("deeper", lambda: self.deeper(place, here, rows, x, seen, pool_bias, attention_bias)),
                 ("shallow", lambda: self.shallow(here, e)),
             )
         )
@@ -99,16 +105,23 @@ class _Composer:
         return names
 
     def deeper(
-        self, place: int, here: list[str], rows: str, x: str, pool_bias: str, attention_bias: str
+        self,
+        place: int,
+        here: list[str],
+        rows: str,
+        x: str,
+        seen: Sequence[str],
+        pool_bias: str,
+        attention_bias: str,
     ) -> list[onnx.ValueInfoProto]:
         """The branch of rows that go on: gathered, read deeper, scattered back over what was read here."""
         g, e = self.g, self.weights.exits[place].layer
-        x, pool_bias, attention_bias = (
+        x, pool_bias, attention_bias, *before = (
             g.node("Gather", value, rows, name=f"exit{e}.on.{i}", axis=0)
-            for i, value in enumerate((x, pool_bias, attention_bias))
+            for i, value in enumerate((x, pool_bias, attention_bias, *seen))
         )
         x = self.encoder.layers(x, attention_bias, e, self.weights.exits[place + 1].layer)
-        found = self.from_exit(place + 1, x, pool_bias, attention_bias)
+        found = self.from_exit(place + 1, x, before, pool_bias, attention_bias)
         indices = g.node("Unsqueeze", rows, g.integers("last", -1), name=f"exit{e}.indices")
         names = [f"exit{e}.merged.{name}" for name in _OUTPUTS]
         for name, old, new in zip(names, here, found, strict=True):
@@ -122,15 +135,22 @@ class _Composer:
             self.g.node("Identity", value, name=name)
         return self.outputs(names)
 
-    def read(self, z: str, place: int) -> tuple[str, str, str]:
-        """Embeddings [rows, width] → logits [rows, topics] and the two probabilities [rows]."""
-        e, heads, scope = self.weights.exits[place].layer, self.heads[place], self.heads[place].in_scope
-        logits = self.encoder.dense(z, _affine(heads.topics.weight, heads.topics.bias), f"read{e}.topics")
+    def read(self, seen: Sequence[str], place: int) -> tuple[str, str, str]:
+        """Embeddings [rows, width] of all exits so far → logits [rows, topics], two probabilities [rows]."""
+        g, e = self.g, self.weights.exits[place].layer
+        heads, scope, z = self.heads[place], self.heads[place].in_scope, seen[-1]
+        # The heads were fitted on features of length 1 (heads.features_of): the scale is in their weights.
+        features = z if len(seen) == 1 else g.node("Concat", *seen, name=f"read{e}.features", axis=-1)
+        topics = _affine(heads.topics.weight / np.sqrt(len(seen)), heads.topics.bias)
+        logits = self.encoder.dense(features, topics, f"read{e}.topics")
         # exp(2 γ (x · centre − 1)) as one product and one exponential.
         offset = np.full(len(scope.centres), -2 * GAMMA, np.float32)
         nearness = Affine(np.asarray(2 * GAMMA * scope.centres, np.float32), offset)
-        near = self.g.node("Exp", self.encoder.dense(z, nearness, f"read{e}.nearness"), name=f"read{e}.near")
-        in_scope = self.probability(near, _affine(scope.head.weight, scope.head.bias), f"read{e}.in_scope")
+        near = g.node("Exp", self.encoder.dense(z, nearness, f"read{e}.nearness"), name=f"read{e}.near")
+        energy = g.node("ReduceLogSumExp", logits, g.integers("last", -1), name=f"read{e}.energy", keepdims=1)
+        both = g.node("Concat", near, energy, name=f"read{e}.scope", axis=-1)
+        weight = np.append(scope.head.weight, np.full((1, 1), scope.energy), axis=0)
+        in_scope = self.probability(both, _affine(weight, scope.head.bias), f"read{e}.in_scope")
         needs = _affine(heads.needs_context.weight, heads.needs_context.bias)
         return logits, in_scope, self.probability(z, needs, f"read{e}.needs_context")
 

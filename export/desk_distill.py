@@ -23,13 +23,13 @@ from export.bert import Dims, pad
 from export.desk import Desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation
-from export.heads import fold_of
+from export.heads import Head, fold_of
 from export.noise import noisy
 from export.pools import Pools
 from export.progress import Progress
 from export.student import Student, encoder_weights
 from export.teachers import soft_labels
-from export.train import examples_of, train_desk
+from export.train import Tuned, away, examples_of, train_desk
 from export.training import Threads, rate_at
 from export.vocabulary import PAD
 from export.weights import Affine, EncoderWeights, LayerWeights, Norm
@@ -40,9 +40,13 @@ EXIT_WEIGHTS = (0.3, 0.6, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to tune. ``scale`` is the length of a topic's vector at the start: a logit of a perfect match."""
+    """How to tune.
 
-    epochs: int = 7
+    ``scale``: the length of a topic's vector at the start, the logit of a perfect match.
+    ``outlier_share``: texts out of scope in an epoch, at most, as a share of the examples.
+    """
+
+    epochs: int = 10
     batch: int = 64
     rate: float = 1.5e-4
     table_rate: float = 2e-4
@@ -51,9 +55,11 @@ class Plan:
     decay: float = 0.01
     smoothing: float = 0.05
     self_weight: float = 0.5
-    teacher_weight: float = 0.5
+    teacher_weight: float = 1.0
     outlier_weight: float = 0.3
+    outlier_share: float = 0.5
     noise: float = 0.15
+    dropout: float = 0.1
     scale: float = 16.0
 
 
@@ -78,6 +84,7 @@ def distill_desk(
 ) -> tuple[Bundle, Evaluation]:
     """Build a bundle whose student was tuned on the desk. Raises DeskError, BundleError."""
     examples = examples_of(desk)
+    pools = _sifted(pools, base, [text for text, _ in examples])
     raw = [*(text for text, _ in examples), *pools.out_of_scope]
     topic = np.array([place for _, place in examples] + [-1] * len(pools.out_of_scope))
     held = set(np.flatnonzero(fold_of(raw, seed, HELD) == 0).tolist())
@@ -93,18 +100,30 @@ def distill_desk(
         soft[chosen] = soft_labels(teacher, [raw[kept[i]] for i in chosen], topic[kept][chosen], names, folds)
     langs = [base.normaliser.lang(text) or Lang.EN for text in readings]
     texts = Texts(readings, langs, topic[kept], soft)
-    weights = tune(base, texts, len(desk.topics), plan, seed)
-    return train_desk(desk, base.tuned(weights), pools, out, seed, held=frozenset(raw[i] for i in held))
+    weights, heads = tune(base, texts, len(desk.topics), plan, seed)
+    learnt = Tuned(heads, frozenset(raw[i] for i in held))
+    return train_desk(desk, base.tuned(weights), pools, out, seed, learnt)
 
 
-def tune(base: Encoder, texts: Texts, topics: int, plan: Plan, seed: int) -> EncoderWeights:
-    """The base's weights after end-to-end training on the texts."""
+def _sifted(pools: Pools, base: Encoder, examples: list[str]) -> Pools:
+    """The pools without what the desk's examples may well answer."""
+    x = base.embed(examples, "Embedding the examples")[-1]
+    pool = base.embed(pools.out_of_scope, "Embedding the out-of-scope pool")[-1]
+    kept = tuple(text for text, far in zip(pools.out_of_scope, away(pool, x), strict=True) if far)
+    return replace(pools, out_of_scope=kept)
+
+
+def tune(
+    base: Encoder, texts: Texts, topics: int, plan: Plan, seed: int
+) -> tuple[EncoderWeights, tuple[Head, ...]]:
+    """The base's weights after end-to-end training on the texts, and the topic head of every exit."""
     torch.manual_seed(seed)
     weights = base.weights()
-    student = student_of(weights)
+    student = student_of(weights, plan.dropout)
     rows = [base.ids(text) for text in texts.texts]
     targets = torch.from_numpy(texts.topic)
-    heads = _start_heads(student, rows, targets, topics, plan)
+    heads = _start_heads(student.eval(), rows, targets, topics, plan)
+    student.train()
     table = list(student.bert.words.parameters())
     rest = [p for name, p in student.named_parameters() if not name.startswith("bert.words.")]
     optimizers = (
@@ -115,7 +134,9 @@ def tune(base: Encoder, texts: Texts, topics: int, plan: Plan, seed: int) -> Enc
         torch.optim.SparseAdam(table, plan.table_rate),
     )
     peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
-    steps = plan.epochs * -(-len(rows) // plan.batch)
+    inside = int((texts.topic >= 0).sum())
+    seen = inside + min(len(rows) - inside, round(plan.outlier_share * inside))
+    steps = plan.epochs * -(-seen // plan.batch)
     progress, done = Progress("Tuning the student", steps), 0
     threads = Threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
     for epoch in range(plan.epochs):
@@ -135,15 +156,23 @@ def tune(base: Encoder, texts: Texts, topics: int, plan: Plan, seed: int) -> Enc
             threads.note(ids.numel(), time.monotonic() - began)
             progress.add(1)
     progress.end()
-    return weights_of(student, weights)
+    learnt = tuple(
+        Head(head.weight.detach().numpy().T.copy(), head.bias.detach().numpy().copy()) for head in heads
+    )
+    return weights_of(student, weights), learnt
 
 
 def _batches(
     texts: Texts, base: Encoder, plan: Plan, seed: int
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """One epoch: (places, ids, mask); rows of like length go together, some with a slip."""
+    """One epoch: (places, ids, mask); rows of like length go together, some with a slip.
+
+    Every epoch draws its own outliers: a small desk is not drowned in them.
+    """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    order = list(range(len(texts.texts)))
+    order = np.flatnonzero(texts.topic >= 0).tolist()
+    outliers = np.flatnonzero(texts.topic < 0).tolist()
+    order += chance.sample(outliers, min(len(outliers), round(plan.outlier_share * len(order))))
     chance.shuffle(order)
     window = plan.batch * 32
     for start in range(0, len(order), window):
@@ -164,7 +193,7 @@ def _loss(
     estimates: Sequence[Tensor], heads: nn.ModuleList, target: Tensor, soft: Tensor | None, plan: Plan
 ) -> Tensor:
     inside = target >= 0
-    logits = [head(nn.functional.normalize(z, dim=1)) for head, z in zip(heads, estimates, strict=True)]
+    logits = [head(x) for head, x in zip(heads, _features(estimates), strict=True)]
     last = logits[-1].detach().softmax(1)
     total = torch.zeros(())
     for place, (weight, found) in enumerate(zip(EXIT_WEIGHTS, logits, strict=True)):
@@ -182,31 +211,38 @@ def _loss(
     return total
 
 
+def _features(estimates: Sequence[Tensor]) -> list[Tensor]:
+    """What the topic head of each exit reads (heads.features_of): all exits so far, of length 1."""
+    unit = [nn.functional.normalize(z, dim=1) for z in estimates]
+    return [torch.cat(unit[: n + 1], dim=1) / (n + 1) ** 0.5 for n in range(len(unit))]
+
+
 def _start_heads(
     student: Student, rows: Sequence[list[int]], targets: Tensor, topics: int, plan: Plan
 ) -> nn.ModuleList:
     """A linear head for each exit; a topic's vector starts as the mean direction of its texts."""
     width = student.bert.dims.width
-    heads = nn.ModuleList(nn.Linear(width, topics) for _ in student.exits)
-    sums = torch.zeros(len(student.exits), topics, width)
+    widths = [width * (place + 1) for place in range(len(student.exits))]
+    heads = nn.ModuleList(nn.Linear(size, topics) for size in widths)
+    sums = [torch.zeros(topics, size) for size in widths]
     with torch.no_grad():
         for start in range(0, len(rows), 128):
             ids, mask = pad([*rows[start : start + 128]], PAD)
             here = targets[start : start + 128]
-            for place, z in enumerate(student(ids, mask)):
-                sums[place].index_add_(0, here[here >= 0], nn.functional.normalize(z, dim=1)[here >= 0])
+            for total, x in zip(sums, _features(student(ids, mask)), strict=True):
+                total.index_add_(0, here[here >= 0], x[here >= 0])
         for head, total in zip(heads, sums, strict=True):
             head.weight.copy_(plan.scale * nn.functional.normalize(total, dim=1))
             head.bias.zero_()
     return heads
 
 
-def student_of(weights: EncoderWeights) -> Student:
+def student_of(weights: EncoderWeights, dropout: float = 0.0) -> Student:
     """A torch student with these weights; its estimates are centred already."""
     vocabulary, width = weights.words.shape
     dims = Dims(
         vocabulary, len(weights.positions), width, len(weights.layers), weights.heads,
-        weights.layers[0].rise.weight.shape[0], weights.eps,
+        weights.layers[0].rise.weight.shape[0], weights.eps, dropout,
     )  # fmt: skip
     student = Student(dims, [exit_.layer for exit_ in weights.exits])
     parts: list[tuple[nn.Module, Affine | Norm]] = [(student.bert.norm, weights.norm)]

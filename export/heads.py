@@ -2,7 +2,10 @@
 
 A head is calibrated on texts that it has not seen: the examples are cut into folds (near-duplicates
 stay together), each fold is judged by heads fitted on the others, and the temperature of the topics
-(Guo et al. 2017) and the slope and offset of the two probabilities (Platt 1999) are fitted to that.
+(Guo et al. 2017) and the slopes and offsets of the two probabilities (Platt 1999) are fitted to that.
+
+A general pool shows the in-scope head what is far out of scope, not what is near. So the heads of a fold
+also never hear of some topics at all, and the texts of these are judged as out of scope.
 """
 
 from collections.abc import Sequence
@@ -23,6 +26,9 @@ CONTEXT_C = 30.0
 SCOPE_C = 5.0
 CENTRES = 256
 GAMMA = 2.0
+SCORE_C = 1e4
+ABSENT = -30.0  # the logit of a topic that a head never heard of
+INSIDE, OUTSIDE, STRANGE = 0, 1, 2  # what a held text is: a topic's, the pool's, of a topic left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +49,31 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class ScopeHead:
-    """A radial basis function network (Broomhead and Lowe 1988) on unit-length embeddings.
+    """The energy of the topics' logits (Liu et al. 2020) and a radial basis function network, summed.
 
-    What a desk answers is a set of islands, which no plane cuts from the rest. The features are
-    exp(-GAMMA * |x - centre|²), which for unit length is exp(2 * GAMMA * (x · centre - 1));
-    ``centres`` float32 ``[CENTRES, dim]``, ``head`` a linear head on the features.
+    The network (Broomhead and Lowe 1988) knows what lies far away: what a desk answers is a set of islands,
+    which no plane cuts from the rest. Its features are exp(-GAMMA * |x - centre|²), for unit length
+    exp(2 * GAMMA * (x · centre - 1)); ``centres`` float32 ``[CENTRES, dim]``, ``head`` linear on them. The
+    energy, log Σ exp(logit), knows what is near a topic and yet no topic; ``energy`` is its slope.
     """
 
     centres: np.ndarray
     head: Head
+    energy: float = 0.0
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Scores ``[rows, 1]``."""
-        return self.head(self.features(x))
+    def __call__(self, x: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """Scores ``[rows]`` of embeddings ``[rows, dim]`` and the topics' logits ``[rows, topics]``."""
+        return np.asarray(self.head(self.features(x))[:, 0] + self.energy * log_sum(logits))
 
     def features(self, x: np.ndarray) -> np.ndarray:
         """How near each row is to each centre, ``[rows, CENTRES]``."""
         return np.asarray(np.exp(2 * GAMMA * (x @ self.centres.T - 1)))
 
-    def scaled(self, slope: float, offset: float) -> "ScopeHead":
-        """The head whose scores are ``slope * score + offset``."""
-        return ScopeHead(self.centres, self.head.scaled(slope, offset))
+
+def log_sum(logits: np.ndarray) -> np.ndarray:
+    """log Σ exp over the last axis."""
+    top = logits.max(-1, keepdims=True)
+    return np.asarray(top[..., 0] + np.log(np.exp(logits - top).sum(-1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,46 +108,82 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Embeddings ``[rows, dim]``; ``topic`` is an index, or -1 for out of scope.
+    """What one exit sees; ``topic`` is an index, or -1 for out of scope.
 
+    ``embeddings`` ``[rows, dim]`` are the exit's own, ``features`` ``[rows, dims]`` those of all exits so
+    far beside each other, of length 1: early ones keep the words that later ones blur.
     ``folds``: rows of one fold are judged by heads fitted without them; -1 is never judged.
     """
 
     embeddings: np.ndarray
+    features: np.ndarray
     topic: np.ndarray
     folds: np.ndarray
 
 
-def fit_heads(training: TrainingSet, context: np.ndarray, needs_context: np.ndarray, seed: int) -> Heads:
-    """The heads of a desk.
+def features_of(embeddings: np.ndarray) -> np.ndarray:
+    """The embeddings ``[exits, rows, dim]`` of all exits so far as one row of length 1, ``[rows, dims]``."""
+    return np.asarray(np.concatenate(list(embeddings), axis=1) / np.sqrt(len(embeddings)))
+
+
+def fit_heads(
+    training: TrainingSet,
+    context: np.ndarray,
+    needs_context: np.ndarray,
+    seed: int,
+    learnt: Head | None = None,
+) -> Heads:
+    """The heads of a desk at one exit.
 
     ``context`` and ``needs_context`` are embeddings and labels of turns that do or do not need their
-    history; the desk's own examples are added as turns that do not.
+    history; the desk's own examples are added as turns that do not. ``learnt``: a topic head that was
+    tuned together with the encoder, on the rows without a fold.
     """
-    x, topic, folds = training.embeddings, training.topic, training.folds
-    scope, judged = topic >= 0, folds >= 0
+    x, features, topic, folds = training.embeddings, training.features, training.topic, training.folds
+    scope = topic >= 0
     topics = int(topic.max()) + 1
-    held_topics, held_scope = np.full((len(x), topics), -np.inf), np.zeros(len(x))
-    for fold in np.unique(folds[judged]):
-        out = folds == fold
-        head = _fit_topics(x[~out & scope], topic[~out & scope], topics, seed)
-        held_topics[out] = head(x[out])
-        held_scope[out] = _fit_scope(x[~out], scope[~out], seed)(x[out])[:, 0]
-    temperature = _temperature(held_topics[judged & scope], topic[judged & scope])
-    slope, offset = _platt(held_scope[judged], scope[judged])
+    strangers = strangers_of(topics, seed)
+    parts = []
+    for fold in np.unique(folds[folds >= 0]):
+        strange = scope & (strangers[topic] == fold)
+        known = (folds != fold) & ~strange
+        judged = np.flatnonzero((folds == fold) | ((folds >= 0) & strange))
+        head = learnt or _fit_topics(features[known & scope], topic[known & scope], topics, seed)
+        near = _fit_scope(x[known], scope[known], seed)
+        kind = np.where(strange, STRANGE, np.where(scope, INSIDE, OUTSIDE))[judged]
+        logits = np.where(strangers == fold, ABSENT, head(features[judged]))
+        parts.append((judged, kind, logits, near.head(near.features(x[judged]))[:, 0]))
+    rows, kind, logits, nearness = (np.concatenate(column) for column in zip(*parts, strict=True))
+    temperature = _temperature(logits[kind == INSIDE], topic[rows[kind == INSIDE]])
+    logits = logits / temperature
+    slopes, offset = _weigh(np.stack([nearness, log_sum(logits)], 1), kind)
+    near = _fit_scope(x, scope, seed)
+    final = learnt or _fit_topics(features[scope], topic[scope], topics, seed)
+    kept = np.flatnonzero(kind != STRANGE)
+    kept = kept[np.argsort(rows[kept])]
+    score = slopes[0] * nearness + slopes[1] * log_sum(logits) + offset
     return Heads(
-        topics=_fit_topics(x[scope], topic[scope], topics, seed).scaled(1 / temperature),
-        in_scope=_fit_scope(x, scope, seed).scaled(slope, offset),
+        topics=final.scaled(1 / temperature),
+        in_scope=ScopeHead(near.centres, near.head.scaled(slopes[0], offset), slopes[1]),
         needs_context=_fit_context(x[scope], context, needs_context, seed),
         temperature=temperature,
-        held=_held(held_topics[judged] / temperature, slope * held_scope[judged] + offset, topic[judged]),
+        held=_held(logits[kept], score[kept], topic[rows[kept]]),
     )
+
+
+def strangers_of(topics: int, seed: int) -> np.ndarray:
+    """The fold whose heads never hear of a topic, int ``[topics]``; half of the topics have none.
+
+    On a small desk every topic counts, so all are known everywhere.
+    """
+    if topics < 2 * FOLDS:
+        return np.full(topics, -1)
+    return np.random.default_rng(seed).permutation(topics) % (2 * FOLDS)
 
 
 def _held(logits: np.ndarray, scope_score: np.ndarray, topic: np.ndarray) -> Held:
     in_scope = 1 / (1 + np.exp(-scope_score))
-    best = logits.max(1)
-    share = 1 / np.exp(logits - best[:, None]).sum(1)
+    share = np.exp(logits.max(1) - log_sum(logits))
     return Held(topic, logits.argmax(1), share * in_scope, in_scope)
 
 
@@ -154,7 +200,7 @@ def fold_of(texts: Sequence[str], seed: int, count: int = FOLDS) -> np.ndarray:
 def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Head:
     present = np.unique(topic)
     if len(present) < 2:  # a fold of a tiny desk
-        bias = np.full(topics, -30.0, np.float32)
+        bias = np.full(topics, ABSENT, np.float32)
         bias[present] = 0.0
         return Head(np.zeros((x.shape[1], topics), np.float32), bias)
     model = LogisticRegression(
@@ -163,7 +209,7 @@ def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Hea
     model.fit(x, topic)
     # A fold may lack a topic; it then gets a score that no softmax notices.
     weight = np.zeros((x.shape[1], topics), np.float32)
-    bias = np.full(topics, -30.0, np.float32)
+    bias = np.full(topics, ABSENT, np.float32)
     if len(model.classes_) == 2:  # scikit-learn keeps one row for two classes
         weight[:, model.classes_[1]] = model.coef_[0]
         bias[model.classes_] = [0.0, model.intercept_[0]]
@@ -171,6 +217,28 @@ def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Hea
         weight[:, model.classes_] = model.coef_.T
         bias[model.classes_] = model.intercept_
     return Head(weight, bias)
+
+
+def _weigh(scores: np.ndarray, kind: np.ndarray) -> tuple[tuple[float, float], float]:
+    """The slopes and the offset of two scores ``[rows, 2]`` that make one logit of being in scope.
+
+    In scope and out of it weigh the same, and so do the pool and the topics that were left out.
+    """
+    counts = np.bincount(kind, minlength=3)
+    outside = [k for k in (OUTSIDE, STRANGE) if counts[k]]
+    if not counts[INSIDE] or not outside:  # too few texts were held out to say anything
+        return (1.0, 0.0), 0.0
+    shares = np.zeros(3)
+    shares[INSIDE] = 1.0
+    shares[outside] = 1 / len(outside)
+    middle, spread = scores.mean(0), np.maximum(scores.std(0), 1e-6)
+    model = LogisticRegression(C=SCORE_C, max_iter=1000).fit(
+        (scores - middle) / spread,
+        kind == INSIDE,
+        sample_weight=(shares / np.maximum(counts, 1))[kind] * counts[INSIDE],
+    )
+    slopes = model.coef_[0] / spread
+    return (float(slopes[0]), float(slopes[1])), float(model.intercept_[0] - slopes @ middle)
 
 
 def _fit_scope(x: np.ndarray, y: np.ndarray, seed: int) -> ScopeHead:
@@ -208,9 +276,7 @@ def _temperature(logits: np.ndarray, topic: np.ndarray) -> float:
 
     def loss(log_t: float) -> float:
         scaled = logits / np.exp(log_t)
-        top = scaled.max(1, keepdims=True)
-        log_sum = top[:, 0] + np.log(np.exp(scaled - top).sum(1))
-        return float((log_sum - scaled[rows, topic]).mean())
+        return float((log_sum(scaled) - scaled[rows, topic]).mean())
 
     return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x))
 

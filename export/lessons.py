@@ -89,7 +89,7 @@ def prepare(
     counts = Counter(i for e in teacher.tokenizer.encode_batch([t.text for t in texts]) for i in e.ids)
     pieces = list(zip(teacher.file.pieces, teacher.file.scores, strict=True))
     vocabulary = restore(pieces, rows) if rows else prune(pieces, counts)
-    vocabulary.tokenizer().save(str(out / "tokenizer.json"))
+    vocabulary.tokenizer().save(str(out / "tokenizer.json"), pretty=False)
     kept = sum(counts[row] for row in vocabulary.rows) / counts.total()
     held = [i for i, t in enumerate(texts) if zlib.crc32(t.text.encode()) % 100 == 0]
     train = sorted(set(range(len(texts))) - set(held))

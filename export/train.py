@@ -1,8 +1,10 @@
 """``frontdesk train``: a desk and the base student give a bundle, without torch."""
 
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,25 @@ from export.desk import Desk, DeskTopic, load_desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
 from export.exits import exit_rules
-from export.heads import Heads, TrainingSet, fit_heads, fold_of
+from export.heads import Head, Heads, TrainingSet, features_of, fit_heads, fold_of
 from export.pack import Staging, check_target, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools
 from export.progress import Progress
 
 # A pool text nearer than this to an example may well ask what the desk answers.
 _TOO_NEAR = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What came of tuning the encoder on the desk: a topic head for every exit.
+
+    ``held``: the texts that it has not seen, which calibrate the heads. Without tuning every text is judged
+    in its turn by heads that did not see it.
+    """
+
+    topics: tuple[Head, ...]
+    held: frozenset[str]
 
 
 def train(desk_folder: Path, base_folder: Path, out: Path, seed: int = 0) -> tuple[Bundle, Evaluation]:
@@ -40,15 +54,11 @@ def train_desk(
     pools: Pools,
     out: Path,
     seed: int = 0,
-    held: frozenset[str] | None = None,
+    tuned: Tuned | None = None,
 ) -> tuple[Bundle, Evaluation]:
-    """The same for loaded things.
-
-    ``held``: the texts that calibrate the heads, where the base was tuned on all others; without it every
-    text is judged in its turn by heads that did not see it.
-    """
+    """The same for loaded things; ``tuned``: what the encoder has learnt of the desk already."""
     check_target(out)
-    heads = _fit(desk, base, pools, seed, held)
+    heads = _fit(desk, base, pools, seed, tuned)
     rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
     router = compose_router(base.weights(), heads, rules)
     with Staging(out) as folder:
@@ -85,28 +95,43 @@ def examples_of(desk: Desk) -> list[tuple[str, int]]:
     ]
 
 
+def away(pool: np.ndarray, examples: np.ndarray) -> np.ndarray:
+    """Which pool texts ask what no example asks: bool ``[pool]``, from embeddings of the untuned base."""
+    return np.asarray((pool @ examples.T).max(1) < _TOO_NEAR)
+
+
 def _fit(
-    desk: Desk, base: Encoder, pools: Pools, seed: int, held: frozenset[str] | None
+    desk: Desk, base: Encoder, pools: Pools, seed: int, tuned: Tuned | None
 ) -> tuple[Heads, ...]:
     """The heads of every exit."""
     examples = examples_of(desk)
     x = base.embed([text for text, _ in examples], "Embedding the examples")
     pool = base.embed(pools.out_of_scope, "Embedding the out-of-scope pool")
-    kept = np.asarray((pool[-1] @ x[-1].T).max(1) < _TOO_NEAR)
+    # An encoder that was tuned on the desk has no such measure any more; its pool was sifted before.
+    kept = away(pool[-1], x[-1]) if tuned is None else np.ones(pool.shape[1], bool)
     texts = [*(text for text, _ in examples), *np.array(pools.out_of_scope, object)[kept]]
     topic = np.array([place for _, place in examples] + [-1] * int(kept.sum()))
     context = base.embed([*pools.follow_ups, *pools.stand_alone], "Embedding the follow-up pool")
     needs_context = np.arange(context.shape[1]) < len(pools.follow_ups)
-    folds = fold_of(texts, seed) if held is None else np.array([0 if text in held else -1 for text in texts])
+    folds = fold_of(texts, seed)
+    if tuned is not None:
+        folds[[text not in tuned.held for text in texts]] = -1
+    own = np.concatenate([x, pool[:, kept]], axis=1)
     progress = Progress("Fitting the heads", len(base.exits))
-    heads = []
-    for place in range(len(base.exits)):
-        training = TrainingSet(np.concatenate([x[place], pool[place][kept]]), topic, folds)
-        with threadpool_limits(1):  # threads that wait for each other make these fits several times as slow
-            heads.append(fit_heads(training, context[place], needs_context, seed))
+
+    def fit(place: int) -> Heads:
+        training = TrainingSet(own[place], features_of(own[: place + 1]), topic, folds)
+        learnt = None if tuned is None else tuned.topics[place]
+        heads = fit_heads(training, context[place], needs_context, seed, learnt)
         progress.add(1)
+        return heads
+
+    # The exits side by side, each on one thread: threads that wait for each other within a product make
+    # these fits several times as slow.
+    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as threads:
+        heads = tuple(threads.map(fit, reversed(range(len(base.exits)))))
     progress.end()
-    return tuple(heads)
+    return heads[::-1]
 
 
 def _pipeline(folder: Path) -> Pipeline:

@@ -35,7 +35,8 @@ def embeddings(quantized: bool) -> NDArray[np.float32]:
     return np.concatenate([embed(encoder, [text]) for text in TEXTS], axis=1)
 
 
-HEADS = [spread(tiny_heads(seed), z) for seed, z in enumerate(embeddings(quantized=False))]
+SEEN = embeddings(quantized=False)
+HEADS = [spread(tiny_heads(place, place), SEEN[: place + 1]) for place in range(len(EXITS))]
 
 
 def always(exits: int = len(EXITS)) -> ExitRules:
@@ -58,7 +59,7 @@ def mixed(quantized: bool) -> ort.InferenceSession:
 def readings(quantized: bool) -> tuple[NDArray[np.float32], list[Readings]]:
     """What every exit would say of every text, from the encoder's own graph and heads in numpy."""
     z = embeddings(quantized)
-    return z, [read(heads, one, quantized=quantized) for heads, one in zip(HEADS, z, strict=True)]
+    return z, [read(heads, z[: place + 1], quantized=quantized) for place, heads in enumerate(HEADS)]
 
 
 def leaves(rules: ExitRules, place: int, found: Readings) -> NDArray[np.bool_]:
@@ -229,7 +230,8 @@ def test_a_caller_may_give_other_thresholds() -> None:
 
 @pytest.mark.parametrize("exits", [(2,), (0,), (1, 2), (0, 1, 2, 3)])
 def test_any_number_of_exits(exits: tuple[int, ...]) -> None:
-    weights, heads = tiny_weights(exits=exits), [tiny_heads(e) for e in exits]
+    weights = tiny_weights(exits=exits)
+    heads = [tiny_heads(e, place) for place, e in enumerate(exits)]
     for rules, expected in ((never_early(len(exits), TOPICS), exits[-1]), (always(len(exits)), exits[0])):
         session = ort.InferenceSession(compose_router(weights, heads, rules).SerializeToString())
         found = run(session, TEXTS[:9])

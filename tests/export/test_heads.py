@@ -7,7 +7,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from export.heads import FOLDS, GAMMA, Head, Heads, Held, ScopeHead, TrainingSet, fit_heads, fold_of
+from export.heads import (
+    FOLDS,
+    GAMMA,
+    Head,
+    Heads,
+    Held,
+    ScopeHead,
+    TrainingSet,
+    features_of,
+    fit_heads,
+    fold_of,
+    log_sum,
+    strangers_of,
+)
 
 DIM = 12
 Floats = NDArray[np.float32]
@@ -36,7 +49,7 @@ def fit(x: Floats, topic: NDArray[np.int64], folds: NDArray[np.int64] | None = N
     )
     if folds is None:
         folds = np.arange(len(x)) % FOLDS
-    return fit_heads(TrainingSet(x, topic, folds), context, needs, seed)
+    return fit_heads(TrainingSet(x, x, topic, folds), context, needs, seed)
 
 
 # --- folds -----------------------------------------------------------------------------------------
@@ -92,10 +105,9 @@ def test_held_readings_are_of_heads_that_never_saw_the_text() -> None:
     chance = np.random.default_rng(2)
     x = unit(chance.standard_normal((120, 60)))
     topic = chance.integers(0, 4, 120)
+    rows = np.concatenate([x, -x[:20]])
     heads = fit_heads(
-        TrainingSet(
-            np.concatenate([x, -x[:20]]), np.concatenate([topic, np.full(20, -1)]), np.arange(140) % FOLDS
-        ),
+        TrainingSet(rows, rows, np.concatenate([topic, np.full(20, -1)]), np.arange(140) % FOLDS),
         unit(chance.standard_normal((40, 60))),
         np.arange(40) < 20,
         0,
@@ -149,7 +161,7 @@ def test_tiny_desks_get_finite_heads(topics: int, each: int) -> None:
     x, topic = clusters(topics, each, 20)
     heads = fit(x, topic)
     assert heads.topics.weight.shape == (DIM, topics)
-    for scores in (heads.topics(x), heads.in_scope(x), heads.needs_context(x)):
+    for scores in (heads.topics(x), heads.in_scope(x, heads.topics(x)), heads.needs_context(x)):
         assert np.isfinite(scores).all()
     assert (heads.topics(x).argmax(1) == topic)[topic >= 0].all()
 
@@ -183,4 +195,45 @@ def test_a_scaled_head_scales_its_scores() -> None:
     scope = ScopeHead(x[:2], Head(np.ones((2, 1)), np.zeros(1)))
     by_hand = np.exp(-GAMMA * ((x[:, None] - x[None, :2]) ** 2).sum(2))
     np.testing.assert_allclose(scope.features(x), by_hand, atol=1e-5)
-    np.testing.assert_allclose(scope.scaled(3.0, 0.5)(x)[:, 0], 3 * by_hand.sum(1) + 0.5, atol=1e-4)
+    logits = chance.standard_normal((5, 3))
+    energy = np.log(np.exp(logits).sum(1))
+    np.testing.assert_allclose(log_sum(logits), energy)
+    np.testing.assert_allclose(log_sum(logits + 1e4), energy + 1e4)
+    with_energy = ScopeHead(x[:2], scope.head, 0.5)
+    np.testing.assert_allclose(with_energy(x, logits), by_hand.sum(1) + 0.5 * energy, atol=1e-4)
+
+
+def test_features_have_length_one_and_keep_the_exits_apart() -> None:
+    z = np.stack([unit(np.random.default_rng(seed).standard_normal((5, DIM))) for seed in range(3)])
+    found = features_of(z)
+    assert found.shape == (5, 3 * DIM)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(found[:, DIM : 2 * DIM] * np.sqrt(3), z[1], atol=1e-6)
+
+
+# --- near out of scope -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topics", [1, 2 * FOLDS - 1, 2 * FOLDS, 150])
+def test_half_of_the_topics_are_left_out_by_one_fold_each(topics: int) -> None:
+    left = strangers_of(topics, 0)
+    counts = [int((left == fold).sum()) for fold in range(FOLDS)]
+    if topics < 2 * FOLDS:
+        assert (left == -1).all()
+    else:
+        assert max(counts) - min(counts) <= 1
+        assert sum(counts) == pytest.approx(topics / 2, abs=FOLDS)
+
+
+def test_what_is_near_a_topic_and_yet_none_is_out_of_scope() -> None:
+    """The pool lies far away; another desk's texts lie beside ours, and energy alone tells them apart."""
+    topics, chance = 10, np.random.default_rng(3)
+    topic = np.repeat(np.arange(topics), 20)
+    x = np.eye(DIM)[topic] + chance.standard_normal((200, DIM)) * 0.1
+    far = -np.eye(DIM)[chance.integers(0, topics, 80)] + chance.standard_normal((80, DIM)) * 0.1
+    heads = fit(unit(np.concatenate([x, far])), np.concatenate([topic, np.full(80, -1)]))
+    near = unit(np.eye(DIM)[topics] + chance.standard_normal((60, DIM)) * 0.1)  # a topic of another desk
+    scores = heads.in_scope(near, heads.topics(near))
+    own = unit(x)
+    assert heads.in_scope.energy > 0
+    assert np.median(scores) < 0 < np.median(heads.in_scope(own, heads.topics(own)))

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from export.heads import GAMMA, Head, Heads, Held, ScopeHead
+from export.heads import GAMMA, Head, Heads, Held, ScopeHead, features_of, log_sum
 from export.quantize import quantize_rows
 
 Floats = NDArray[np.float32]
 NOTHING_HELD = Held(*(np.empty(0),) * 4)
 
 
-def tiny_heads(seed: int, width: int = 48, topics: int = 7, centres: int = 9) -> Heads:
+def tiny_heads(seed: int, place: int = 0, width: int = 48, topics: int = 7, centres: int = 9) -> Heads:
     """Heads whose readings spread: sure and unsure topics, texts in and out of scope, turns of both kinds."""
     chance = np.random.default_rng(seed)
 
@@ -25,26 +25,30 @@ def tiny_heads(seed: int, width: int = 48, topics: int = 7, centres: int = 9) ->
     places = matrix(centres, width, 1.0)
     places /= np.linalg.norm(places, axis=1, keepdims=True)
     return Heads(
-        topics=head(width, topics, 4.0),
-        in_scope=ScopeHead(places, head(centres, 1, 20.0)),
+        topics=head(width * (place + 1), topics, 4.0),
+        in_scope=ScopeHead(places, head(centres, 1, 20.0), 2.0),
         needs_context=head(width, 1, 4.0),
         temperature=1.0,
         held=NOTHING_HELD,
     )
 
 
-def spread(heads: Heads, z: Floats) -> Heads:
-    """The heads with probabilities that spread around 0.73 (in scope) and 0.38 (needs context) on ``z``."""
+def spread(heads: Heads, seen: Floats) -> Heads:
+    """The heads with probabilities that spread around 0.73 (in scope) and 0.38 (needs context).
+
+    ``seen``: the embeddings [exits so far, rows, width].
+    """
 
     def slope_and_offset(scores: Floats, middle: float) -> tuple[float, float]:
         slope = 1.5 / float(scores.std())
         return slope, middle - slope * float(np.median(scores))
 
     scope, needs = heads.in_scope, heads.needs_context
+    slope, offset = slope_and_offset(scope(seen[-1], heads.topics(features_of(seen))), 1.0)
     return replace(
         heads,
-        in_scope=scope.scaled(*slope_and_offset(scope(z), 1.0)),
-        needs_context=needs.scaled(*slope_and_offset(needs(z), -0.5)),
+        in_scope=ScopeHead(scope.centres, scope.head.scaled(slope, offset), scope.energy * slope),
+        needs_context=needs.scaled(*slope_and_offset(needs(seen[-1]), -0.5)),
     )
 
 
@@ -66,16 +70,19 @@ class Readings:
         return np.asarray(self.in_scope / shares.sum(1))
 
 
-def read(heads: Heads, z: Floats, *, quantized: bool) -> Readings:
-    """The heads on the embeddings of their exit; INT8 stores topics and centres row by row."""
+def read(heads: Heads, seen: Floats, *, quantized: bool) -> Readings:
+    """The heads on embeddings [exits so far, rows, width]; INT8 stores topics and centres row by row."""
 
     def stored(weight: Floats) -> Floats:
         return quantize_rows(weight).restored() if quantized else weight
 
+    z, scope = seen[-1], heads.in_scope
     nearness = z @ stored(np.asarray(2 * GAMMA * heads.in_scope.centres, np.float32)).T - 2 * GAMMA
+    weight = stored(np.ascontiguousarray(heads.topics.weight.T / np.sqrt(len(seen))))
+    logits = np.concatenate(list(seen), axis=1) @ weight.T + heads.topics.bias
     return Readings(
-        z @ stored(np.ascontiguousarray(heads.topics.weight.T)).T + heads.topics.bias,
-        sigmoid(heads.in_scope.head(np.exp(nearness))[:, 0]),
+        logits,
+        sigmoid(scope.head(np.exp(nearness))[:, 0] + scope.energy * log_sum(logits)),
         sigmoid(heads.needs_context(z)[:, 0]),
     )
 
