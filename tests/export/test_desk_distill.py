@@ -73,6 +73,53 @@ def test_the_same_seed_gives_the_same_weights(desk: Path, tiny_base: Path, tmp_p
     assert len(versions) == 1
 
 
+def test_every_epoch_draws_its_own_outliers(tiny_base: Path) -> None:
+    from edge.normaliser import Lang
+    from export.desk_distill import Plan, Texts, _batches
+
+    texts = [f"open {i}" for i in range(60)]
+    topic = np.where(np.arange(60) < 20, 0, -1)
+    plan, base = Plan(batch=8, noise=0.0, outlier_share=0.5), Encoder(tiny_base)
+    drawn = []
+    for seed in range(3):
+        seen = [
+            i
+            for chosen, *_ in _batches(Texts(texts, [Lang.EN] * 60, topic, None), base, plan, seed)
+            for i in chosen
+        ]
+        assert sorted(i for i in seen if i < 20) == list(range(20))
+        drawn.append(frozenset(i for i in seen if i >= 20))
+        assert len(drawn[-1]) == len(seen) - 20 == 10
+    assert len(set(drawn)) == 3
+
+
+def test_the_shipped_topic_heads_are_the_ones_that_were_tuned(
+    desk: Path, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from export import desk_distill, train
+    from export.compose import compose_router
+
+    given: dict[str, Any] = {}
+
+    def kept(base: Any, *args: Any) -> Any:
+        given["tuned"] = tune(base, *args)
+        return given["tuned"]
+
+    def composed(weights: Any, heads: Any, rules: Any) -> Any:
+        given["heads"] = heads
+        return compose_router(weights, heads, rules)
+
+    tune = desk_distill.tune
+    monkeypatch.setattr(desk_distill, "tune", kept)
+    monkeypatch.setattr(train, "compose_router", composed)
+    plan = desk_distill.Plan(epochs=1, batch=32)
+    desk_distill.distill_desk(load_desk(desk), Encoder(tiny_base), few_pools(), tmp_path / "out", plan=plan)
+    for heads, learnt in zip(given["heads"], given["tuned"][1], strict=True):
+        np.testing.assert_allclose(
+            heads.topics.weight * heads.temperature, learnt.weight, rtol=1e-4, atol=1e-6
+        )
+
+
 def labels_of(folder: Path, topics: int = 3) -> np.ndarray:
     from export.teachers import soft_labels
 
