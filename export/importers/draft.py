@@ -87,9 +87,7 @@ class _Drafter:
             if text.side is Side.TRAIN:
                 examples[text.topic][text.lang].append(text.text)
         if not examples:
-            reasons = Counter(left.reason for left in self.left)
-            said = "".join(f" {count} times: {reason}." for reason, count in reasons.most_common(5))
-            raise DeskError([f"{source}: nothing in this file can be an example of a topic.{said}"])
+            raise self._nothing_of(source)
         ids = topic_ids({key: title for key, title in self.material.titles.items() if key in examples})
         answers = self._answers(examples)
         used = Counter(text.lang for text in texts if text.side is Side.TRAIN)
@@ -117,6 +115,13 @@ class _Drafter:
             left=tuple(self.left),
             notes=tuple(self.notes),
         )
+
+    def _nothing_of(self, source: Path) -> DeskError:
+        reasons = Counter(left.reason for left in self.left)
+        told = "".join(f" {count} times: {reason}." for reason, count in reasons.most_common(5))
+        if any(said.side not in (None, Side.TRAIN) for said in self.material.said):
+            told += " Without its splits the import would hold out questions itself."
+        return DeskError([f"{source}: nothing in this file can be an example of a topic.{told}"])
 
     def _leave(self, reason: str, said: Said | Reply, more: str = "") -> None:
         self.left.append(LeftOut(reason, said.where, short(said.text.strip()) + more))

@@ -99,6 +99,11 @@ def test_json_that_is_something_else_is_refused(refuse: Refuse, text: str, expec
     assert refuse("data.json", text).startswith(expected)
 
 
+def test_a_file_of_held_out_questions_alone_is_told_what_helps(refuse: Refuse) -> None:
+    told = refuse("x.jsonl", lines({"text": "how do I pay", "label": "pay", "split": "test"}))
+    assert told.rstrip().endswith("Without its splits the import would hold out questions itself.")
+
+
 def test_json_lines_are_recognised_by_their_first_line(bring: Bring) -> None:
     assert bring("data.json", lines({"text": "how do I pay", "label": "pay"})).examples() == {
         "pay": ["how do I pay"]
