@@ -74,6 +74,30 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("desk", type=Path, metavar="DESK")
     check.set_defaults(run=_check)
 
+    bring = commands.add_parser(
+        "import", parents=[common], help="make a desk from Rasa YAML, a CSV, JSON lines or CLINC's JSON"
+    )
+    bring.add_argument("file", type=Path, metavar="FILE")
+    bring.add_argument("-o", "--out", type=Path, required=True, metavar="DESK", help="a new or empty folder")
+    bring.add_argument(
+        "--format",
+        choices=("auto", "rasa", "csv", "jsonl", "clinc"),
+        default="auto",
+        help="default: auto, by the file's name and beginning",
+    )
+    bring.add_argument("--answers", type=Path, metavar="FILE", help="Rasa's domain.yml with the responses")
+    bring.add_argument("--encoding", type=_encoding, metavar="NAME", help="default: utf-8; GBK is gb18030")
+    bring.add_argument("--lang", choices=("zh", "en"), help="the desk's only language; default: as found")
+    bring.add_argument("--name", help="default: the file's")
+    bring.add_argument(
+        "--eval-share",
+        type=_eval_share,
+        default=0.2,
+        metavar="SHARE",
+        help="of a topic's examples, held out where the file has no splits; default: 0.2",
+    )
+    bring.set_defaults(run=_import)
+
     train = commands.add_parser("train", parents=[common], help="build a bundle from a desk, without torch")
     train.add_argument("desk", type=Path, metavar="DESK")
     train.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
@@ -120,6 +144,26 @@ def _seed(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**32):
         raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {2**32 - 1}, got {text!r}")
     return int(text)
+
+
+def _encoding(text: str) -> str:
+    try:
+        bytes(4).decode(text)  # of no bytes at all, any name would do
+    except (LookupError, ValueError) as exc:
+        raise argparse.ArgumentTypeError(
+            f"there is no encoding {text!r}; try utf-8, gb18030, utf-16"
+        ) from exc
+    return text
+
+
+def _eval_share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 0.9:
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 0.9, got {text!r}")
+    return share
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -189,6 +233,29 @@ def _check(args: argparse.Namespace) -> int:
             f"{errors} errors, {len(findings) - errors} warnings"
         )
     return 1 if errors else 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    _need_export("import")
+    from edge.normaliser import Lang
+    from export.desk import DESK_NAME
+    from export.importers import read_material
+    from export.importers.desk_folder import check_target, write_desk
+    from export.importers.draft import desk_name, draft_desk
+    from export.importers.report import as_dict, summary
+
+    name = desk_name(args.file) if args.name is None else args.name
+    if not DESK_NAME.fullmatch(name):
+        raise ConfigError(f"--name {name!r} must match {DESK_NAME.pattern}.")
+    check_target(args.out)
+    material = read_material(args.file, args.format, args.encoding, args.answers)
+    draft = draft_desk(material, args.file, name, Lang(args.lang) if args.lang else None, args.eval_share)
+    write_desk(draft, args.out)
+    if args.json:
+        _print_json(as_dict(draft, args.out))
+    else:
+        print(summary(draft, args.out))
+    return 0
 
 
 def _train(args: argparse.Namespace) -> int:

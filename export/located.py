@@ -34,10 +34,14 @@ class _Loader(yaml.SafeLoader):
     """A safe loader that keeps lines and refuses what YAML forbids but PyYAML drops or stumbles over."""
 
     depth = 0
+    aliases = True
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401
         """The next node; one that is nested too deeply is refused before Python's stack is full."""
         self.depth += 1
+        if not self.aliases and self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise _error("an alias (*name) is not read here; write out what it stands for", mark)
         if self.depth > _MAX_DEPTH:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise _error(f"nested more than {_MAX_DEPTH} levels deep", mark)
@@ -102,10 +106,15 @@ for _kind in ("bool", "int", "float", "timestamp"):
 
 def read_yaml(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
     """The value of a YAML file. Raises DeskError with the file and the line."""
-    text = _read(path)
+    return parse_yaml(_read(path), path)
+
+
+def parse_yaml(text: str, path: Path, *, aliases: bool = True) -> Any:  # noqa: ANN401 - whatever it holds
+    """The value of a YAML text. Without ``aliases`` nothing in it is larger than it looks."""
     loader = None
     try:
         loader = _Loader(text)
+        loader.aliases = aliases
         return loader.get_single_data()
     except yaml.MarkedYAMLError as exc:
         line = exc.problem_mark.line + 1 if exc.problem_mark else 1
@@ -120,8 +129,13 @@ def read_yaml(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line, object) of a JSON lines file. Raises DeskError with the file and the line."""
+    return parse_json_lines(_read(path), path)
+
+
+def parse_json_lines(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line, object) of a JSON lines text."""
     # Only "\n" ends a line: JSON strings may hold the others that str.splitlines knows.
-    for number, line in enumerate(_read(path).split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
