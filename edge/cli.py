@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     distill.add_argument(
         "--teacher", type=Path, metavar="DIR", help="a Hugging Face or ONNX encoder's folder"
     )
-    distill.add_argument("--epochs", type=int, default=7)
+    distill.add_argument("--epochs", type=_epochs, default=10)
     distill.add_argument("--seed", type=_seed, default=0)
     distill.set_defaults(run=_train)
 
@@ -138,6 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     evaluate.set_defaults(run=_eval)
     return parser
+
+
+def _epochs(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 1000, got {text!r}")
+    return int(text)
 
 
 def _seed(text: str) -> int:

@@ -5,6 +5,13 @@ from typing import Any
 
 from export.desk import Desk
 
+_FROZEN = """\
+The base student is frozen: a multinomial logistic regression for the topics, on the embeddings of all exits
+so far, one in-scope and one needs-context head at every exit, calibrated by cross-fitting."""
+_TUNED = """\
+The whole student was tuned together with the topic heads of every exit; in-scope and needs-context heads
+were fitted after it. A tenth of the texts was kept out of the tuning and calibrates all heads."""
+
 
 def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
     """README.md of a bundle, from its evaluation."""
@@ -20,7 +27,7 @@ def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
     )
     left = report["test"]["exits"]
     exits = "\n".join(
-        f"| {e['exit']} | {e['temperature']} | {e['cross_fit_topic_accuracy']:.1%} "
+        f"| {e['exit']} | {e['temperature']} | {e['held_topic_accuracy']:.1%} "
         f"| {left.get(str(e['exit']), 0)} |"
         for e in report["exits"]
     )
@@ -35,14 +42,13 @@ tags: [onnx, text-classification, distillation, frontdesk]
 ---
 # {desk.name}: a Frontdesk bundle
 
-Built by `frontdesk train` from the desk `{desk.name}` and the base student. It reads a question in
-{languages}, says which of {len(desk.topics)} topics it is ({routes["answer"]} answered here, {routes["tool"]}
+Built by `frontdesk {"distill" if report["tuned"] else "train"}` from the desk `{desk.name}` and the base
+student. It reads a question in {languages}, says which of {len(desk.topics)} topics it is ({routes["answer"]} answered here, {routes["tool"]}
 for tools, {routes["agent"]} for the agent), and how surely.
 
 ## Training
-{examples} examples of the desk, and Frontdesk's own pools of out-of-scope questions and follow-ups, on the
-frozen embeddings of the base student: multinomial and binary logistic regression at every exit, a
-temperature and Platt scaling fitted by cross-fitting. The base's own card says what it was distilled from.
+{examples} examples of the desk, and Frontdesk's own pools of out-of-scope questions and follow-ups.
+{_TUNED if report["tuned"] else _FROZEN} The base's own card says what it was distilled from.
 
 | exit after layer | temperature | accuracy on examples not seen by its heads | test questions read to here |
 |---|---|---|---|

@@ -139,9 +139,11 @@ class _Composer:
         """Embeddings [rows, width] of all exits so far → logits [rows, topics], two probabilities [rows]."""
         g, e = self.g, self.weights.exits[place].layer
         heads, scope, z = self.heads[place], self.heads[place].in_scope, seen[-1]
-        # The heads were fitted on features of length 1 (heads.features_of): the scale is in their weights.
-        features = z if len(seen) == 1 else g.node("Concat", *seen, name=f"read{e}.features", axis=-1)
-        topics = _affine(heads.topics.weight / np.sqrt(len(seen)), heads.topics.bias)
+        # A topic head reads its exit or all so far. It was fitted on features of length 1
+        # (heads.features_of), so the scale is in its weights.
+        read = seen[-(len(heads.topics.weight) // self.weights.words.shape[1]) :]
+        features = z if len(read) == 1 else g.node("Concat", *read, name=f"read{e}.features", axis=-1)
+        topics = _affine(heads.topics.weight / len(read) ** 0.5, heads.topics.bias)
         logits = self.encoder.dense(features, topics, f"read{e}.topics")
         # exp(2 γ (x · centre − 1)) as one product and one exponential.
         offset = np.full(len(scope.centres), -2 * GAMMA, np.float32)

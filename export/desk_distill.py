@@ -6,9 +6,7 @@ them where there is one (Hinton et al. 2015), and texts that are no topic's shal
 once (Hendrycks et al. 2019, outlier exposure). A tenth of the texts is kept out: it calibrates the heads.
 """
 
-import os
 import random
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from edge.bundle import Bundle
+from edge.errors import DeskError
 from edge.normaliser import Lang
 from export.bert import Dims, pad
 from export.desk import Desk
@@ -25,12 +24,13 @@ from export.encoder import Encoder
 from export.evaluate import Evaluation
 from export.heads import Head, fold_of
 from export.noise import noisy
+from export.pack import check_target
 from export.pools import Pools
 from export.progress import Progress
 from export.student import Student, encoder_weights
 from export.teachers import soft_labels
 from export.train import Tuned, away, examples_of, train_desk
-from export.training import Threads, rate_at
+from export.training import rate_at
 from export.vocabulary import PAD
 from export.weights import Affine, EncoderWeights, LayerWeights, Norm
 
@@ -83,11 +83,12 @@ def distill_desk(
     plan: Plan = Plan(),
 ) -> tuple[Bundle, Evaluation]:
     """Build a bundle whose student was tuned on the desk. Raises DeskError, BundleError."""
+    check_target(out)
     examples = examples_of(desk)
     pools = _sifted(pools, base, [text for text, _ in examples])
     raw = [*(text for text, _ in examples), *pools.out_of_scope]
     topic = np.array([place for _, place in examples] + [-1] * len(pools.out_of_scope))
-    held = set(np.flatnonzero(fold_of(raw, seed, HELD) == 0).tolist())
+    held = _held(raw, topic, seed)
     kept = [i for i in range(len(raw)) if i not in held]
     readings = [base.normaliser.reading(raw[i]) for i in kept]
     soft = None
@@ -105,11 +106,23 @@ def distill_desk(
     return train_desk(desk, base.tuned(weights), pools, out, seed, learnt)
 
 
+def _held(texts: Sequence[str], topic: np.ndarray, seed: int) -> set[int]:
+    """Places of the texts that are kept out: about a tenth, and of no topic all.
+
+    The seed is not that of the folds which judge them: both cuts would fall on the same places.
+    """
+    out = fold_of(texts, seed + 1, HELD) == 0
+    out &= np.isin(topic, topic[~out]) | (topic < 0)
+    return set(np.flatnonzero(out).tolist())
+
+
 def _sifted(pools: Pools, base: Encoder, examples: list[str]) -> Pools:
     """The pools without what the desk's examples may well answer."""
     x = base.embed(examples, "Embedding the examples")[-1]
     pool = base.embed(pools.out_of_scope, "Embedding the out-of-scope pool")[-1]
     kept = tuple(text for text, far in zip(pools.out_of_scope, away(pool, x), strict=True) if far)
+    if not kept:
+        raise DeskError("Every text of the out-of-scope pool is near an example: is the base this desk's?")
     return replace(pools, out_of_scope=kept)
 
 
@@ -138,10 +151,8 @@ def tune(
     seen = inside + min(len(rows) - inside, round(plan.outlier_share * inside))
     steps = plan.epochs * -(-seen // plan.batch)
     progress, done = Progress("Tuning the student", steps), 0
-    threads = Threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
     for epoch in range(plan.epochs):
         for chosen, ids, mask in _batches(texts, base, plan, seed + epoch):
-            began = time.monotonic()
             share = rate_at(done / steps, plan.warmup)
             for optimizer, rates in zip(optimizers, peaks, strict=True):
                 for group, peak in zip(optimizer.param_groups, rates, strict=True):
@@ -153,7 +164,6 @@ def tune(
             for optimizer in optimizers:
                 optimizer.step()
             done += 1
-            threads.note(ids.numel(), time.monotonic() - began)
             progress.add(1)
     progress.end()
     learnt = tuple(
@@ -193,7 +203,7 @@ def _loss(
     estimates: Sequence[Tensor], heads: nn.ModuleList, target: Tensor, soft: Tensor | None, plan: Plan
 ) -> Tensor:
     inside = target >= 0
-    logits = [head(x) for head, x in zip(heads, _features(estimates), strict=True)]
+    logits = [head(nn.functional.normalize(z, dim=1)) for head, z in zip(heads, estimates, strict=True)]
     last = logits[-1].detach().softmax(1)
     total = torch.zeros(())
     for place, (weight, found) in enumerate(zip(EXIT_WEIGHTS, logits, strict=True)):
@@ -211,26 +221,19 @@ def _loss(
     return total
 
 
-def _features(estimates: Sequence[Tensor]) -> list[Tensor]:
-    """What the topic head of each exit reads (heads.features_of): all exits so far, of length 1."""
-    unit = [nn.functional.normalize(z, dim=1) for z in estimates]
-    return [torch.cat(unit[: n + 1], dim=1) / (n + 1) ** 0.5 for n in range(len(unit))]
-
-
 def _start_heads(
     student: Student, rows: Sequence[list[int]], targets: Tensor, topics: int, plan: Plan
 ) -> nn.ModuleList:
     """A linear head for each exit; a topic's vector starts as the mean direction of its texts."""
     width = student.bert.dims.width
-    widths = [width * (place + 1) for place in range(len(student.exits))]
-    heads = nn.ModuleList(nn.Linear(size, topics) for size in widths)
-    sums = [torch.zeros(topics, size) for size in widths]
+    heads = nn.ModuleList(nn.Linear(width, topics) for _ in student.exits)
+    sums = torch.zeros(len(student.exits), topics, width)
     with torch.no_grad():
         for start in range(0, len(rows), 128):
             ids, mask = pad([*rows[start : start + 128]], PAD)
             here = targets[start : start + 128]
-            for total, x in zip(sums, _features(student(ids, mask)), strict=True):
-                total.index_add_(0, here[here >= 0], x[here >= 0])
+            for place, z in enumerate(student(ids, mask)):
+                sums[place].index_add_(0, here[here >= 0], nn.functional.normalize(z, dim=1)[here >= 0])
         for head, total in zip(heads, sums, strict=True):
             head.weight.copy_(plan.scale * nn.functional.normalize(total, dim=1))
             head.bias.zero_()

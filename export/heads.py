@@ -1,4 +1,4 @@
-"""The heads of a desk on frozen embeddings: topics, in-scope, needs-context; fitted, then calibrated.
+"""The heads of a desk at one exit: topics, in-scope, needs-context; fitted, then calibrated.
 
 A head is calibrated on texts that it has not seen: the examples are cut into folds (near-duplicates
 stay together), each fold is judged by heads fitted on the others, and the temperature of the topics
@@ -28,7 +28,8 @@ CENTRES = 256
 GAMMA = 2.0
 SCORE_C = 1e4
 ABSENT = -30.0  # the logit of a topic that a head never heard of
-INSIDE, OUTSIDE, STRANGE = 0, 1, 2  # what a held text is: a topic's, the pool's, of a topic left out
+# What a held text is: a topic's, the pool's, of a topic left out, of one that lies in its fold whole.
+INSIDE, OUTSIDE, STRANGE, UNHEARD = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,9 @@ class Held:
 class TrainingSet:
     """What one exit sees; ``topic`` is an index, or -1 for out of scope.
 
-    ``embeddings`` ``[rows, dim]`` are the exit's own, ``features`` ``[rows, dims]`` those of all exits so
-    far beside each other, of length 1: early ones keep the words that later ones blur.
+    ``embeddings`` ``[rows, dim]`` are the exit's own. ``features`` ``[rows, dims]``, of length 1, are what
+    the topic head reads: on a frozen base those of all exits so far (``features_of``), since early ones
+    keep the words that later ones blur; after tuning the exit's own.
     ``folds``: rows of one fold are judged by heads fitted without them; -1 is never judged.
     """
 
@@ -123,7 +125,7 @@ class TrainingSet:
 
 def features_of(embeddings: np.ndarray) -> np.ndarray:
     """The embeddings ``[exits, rows, dim]`` of all exits so far as one row of length 1, ``[rows, dims]``."""
-    return np.asarray(np.concatenate(list(embeddings), axis=1) / np.sqrt(len(embeddings)))
+    return np.asarray(np.concatenate(list(embeddings), axis=1) / len(embeddings) ** 0.5)
 
 
 def fit_heads(
@@ -150,7 +152,8 @@ def fit_heads(
         judged = np.flatnonzero((folds == fold) | ((folds >= 0) & strange))
         head = learnt or _fit_topics(features[known & scope], topic[known & scope], topics, seed)
         near = _fit_scope(x[known], scope[known], seed)
-        kind = np.where(strange, STRANGE, np.where(scope, INSIDE, OUTSIDE))[judged]
+        unheard = scope & (learnt is None) & ~np.isin(topic, topic[known & scope])
+        kind = np.select([strange, unheard, scope], [STRANGE, UNHEARD, INSIDE], OUTSIDE)[judged]
         logits = np.where(strangers == fold, ABSENT, head(features[judged]))
         parts.append((judged, kind, logits, near.head(near.features(x[judged]))[:, 0]))
     rows, kind, logits, nearness = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -224,6 +227,7 @@ def _weigh(scores: np.ndarray, kind: np.ndarray) -> tuple[tuple[float, float], f
 
     In scope and out of it weigh the same, and so do the pool and the topics that were left out.
     """
+    scores, kind = scores[kind != UNHEARD], kind[kind != UNHEARD]
     counts = np.bincount(kind, minlength=3)
     outside = [k for k in (OUTSIDE, STRANGE) if counts[k]]
     if not counts[INSIDE] or not outside:  # too few texts were held out to say anything

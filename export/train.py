@@ -69,7 +69,7 @@ def train_desk(
         manifest["self_test"] = _self_test(desk, base, folder)
         seal(folder, manifest)
         evaluation = evaluate(_pipeline(folder), desk.test)
-        report = _report(desk, base.exits, heads, calibration, evaluation)
+        report = _report(desk, base.exits, heads, calibration, evaluation, tuned=tuned is not None)
         (folder / "evaluation.json").write_text(
             json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8"
         )
@@ -100,9 +100,7 @@ def away(pool: np.ndarray, examples: np.ndarray) -> np.ndarray:
     return np.asarray((pool @ examples.T).max(1) < _TOO_NEAR)
 
 
-def _fit(
-    desk: Desk, base: Encoder, pools: Pools, seed: int, tuned: Tuned | None
-) -> tuple[Heads, ...]:
+def _fit(desk: Desk, base: Encoder, pools: Pools, seed: int, tuned: Tuned | None) -> tuple[Heads, ...]:
     """The heads of every exit."""
     examples = examples_of(desk)
     x = base.embed([text for text, _ in examples], "Embedding the examples")
@@ -120,7 +118,8 @@ def _fit(
     progress = Progress("Fitting the heads", len(base.exits))
 
     def fit(place: int) -> Heads:
-        training = TrainingSet(own[place], features_of(own[: place + 1]), topic, folds)
+        features = features_of(own[: place + 1]) if tuned is None else own[place]
+        training = TrainingSet(own[place], features, topic, folds)
         learnt = None if tuned is None else tuned.topics[place]
         heads = fit_heads(training, context[place], needs_context, seed, learnt)
         progress.add(1)
@@ -155,11 +154,18 @@ def _self_test(desk: Desk, base: Encoder, folder: Path) -> list[dict[str, Any]]:
 
 
 def _report(
-    desk: Desk, exits: Sequence[int], heads: Sequence[Heads], calibration: Calibration, evaluation: Evaluation
+    desk: Desk,
+    exits: Sequence[int],
+    heads: Sequence[Heads],
+    calibration: Calibration,
+    evaluation: Evaluation,
+    *,
+    tuned: bool,
 ) -> dict[str, Any]:
     delta = (1 - desk.risk.confidence) / len(desk.languages)
     return {
         "schema_version": 1,
+        "tuned": tuned,
         "risk": {"max_wrong": desk.risk.max_wrong, "confidence": desk.risk.confidence},
         "answers_to_prove_per_language": answers_to_prove(desk.risk.max_wrong, 1 - delta),
         "thresholds": {
@@ -172,7 +178,7 @@ def _report(
             {
                 "exit": exit_,
                 "temperature": round(head.temperature, 4),
-                "cross_fit_topic_accuracy": round(head.held.accuracy, 4),
+                "held_topic_accuracy": round(head.held.accuracy, 4),
             }
             for exit_, head in zip(exits, heads, strict=True)
         ],

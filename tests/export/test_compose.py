@@ -228,6 +228,18 @@ def test_a_caller_may_give_other_thresholds() -> None:
     np.testing.assert_array_equal(found, np.asarray(EXITS)[some])
 
 
+def test_a_topic_head_of_one_exit_reads_that_exit_alone() -> None:
+    """A tuned head is as wide as one embedding, a head on a frozen base as all exits so far."""
+    narrow = [spread(tiny_heads(place), SEEN[place : place + 1]) for place in range(len(EXITS))]
+    session = ort.InferenceSession(
+        compose_router(WEIGHTS, narrow, never_early(len(EXITS), TOPICS), quantized=False).SerializeToString()
+    )
+    expected = read(narrow[-1], SEEN[-1:], quantized=False)
+    found = run(session, TEXTS)
+    np.testing.assert_allclose(found[0], expected.logits, atol=1e-3)
+    np.testing.assert_allclose(found[1], expected.in_scope, atol=1e-3)
+
+
 @pytest.mark.parametrize("exits", [(2,), (0,), (1, 2), (0, 1, 2, 3)])
 def test_any_number_of_exits(exits: tuple[int, ...]) -> None:
     weights = tiny_weights(exits=exits)

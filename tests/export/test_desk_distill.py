@@ -1,5 +1,6 @@
 """``frontdesk distill``: the student is tuned on the desk, and teachers of every kind are understood."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,21 @@ def test_every_epoch_draws_its_own_outliers(tiny_base: Path) -> None:
         drawn.append(frozenset(i for i in seen if i >= 20))
         assert len(drawn[-1]) == len(seen) - 20 == 10
     assert len(set(drawn)) == 3
+
+
+def test_of_no_topic_are_all_texts_kept_out() -> None:
+    from export.desk_distill import _held
+    from export.heads import fold_of
+
+    texts = [hashlib.sha256(bytes([n])).hexdigest()[:12] for n in range(96)]
+    topic = np.where(np.arange(96) < 40, np.arange(96), -1)  # forty topics of one example each
+    for seed in range(5):
+        held = _held(texts, topic, seed)
+        assert held
+        assert all(topic[i] == -1 for i in held)
+    shared = np.zeros(96, np.int64)
+    judged = {int(fold) for i, fold in enumerate(fold_of(texts, 0)) if i in _held(texts, shared, 0)}
+    assert len(judged) > 2
 
 
 def test_the_shipped_topic_heads_are_the_ones_that_were_tuned(

@@ -174,6 +174,16 @@ def test_a_topic_that_a_fold_lacks_is_not_found_there() -> None:
     assert (held.said == topic)[(topic >= 0) & (topic != 2)].all()
 
 
+def test_a_topic_that_lies_in_one_fold_whole_does_not_spoil_the_calibration() -> None:
+    """Its texts say nothing of a head that has heard of their topic."""
+    x, topic = clusters(10, 12, 60, noise=0.3)
+    folds = np.arange(len(x)) % FOLDS
+    usual = fit(x, topic, folds)
+    lonely = fit(x, topic, np.where(topic == 4, 0, folds))
+    assert lonely.temperature == pytest.approx(usual.temperature, rel=0.5)
+    assert lonely.in_scope.energy > 0
+
+
 def test_one_fold_for_all_gives_heads_of_which_nothing_is_known() -> None:
     """Texts that are all nearly the same share a fold, so no head can be held out."""
     x, topic = clusters(2, 3, 6)
