@@ -43,8 +43,9 @@ tags: [onnx, text-classification, distillation, frontdesk]
 # {desk.name}: a Frontdesk bundle
 
 Built by `frontdesk {"distill" if report["tuned"] else "train"}` from the desk `{desk.name}` and the base
-student. It reads a question in {languages}, says which of {len(desk.topics)} topics it is ({routes["answer"]} answered here, {routes["tool"]}
-for tools, {routes["agent"]} for the agent), and how surely.
+student. It reads a question in {languages}, says which of {len(desk.topics)} topics it is
+({routes["answer"]} answered here, {routes["tool"]} for tools, {routes["agent"]} for the agent), and
+how surely.
 
 ## Training
 {examples} examples of the desk, and Frontdesk's own pools of out-of-scope questions and follow-ups.

@@ -122,7 +122,7 @@ def _sifted(pools: Pools, base: Encoder, examples: list[str]) -> Pools:
     pool = base.embed(pools.out_of_scope, "Embedding the out-of-scope pool")[-1]
     kept = tuple(text for text, far in zip(pools.out_of_scope, away(pool, x), strict=True) if far)
     if not kept:
-        raise DeskError("Every text of the out-of-scope pool is near an example: is the base this desk's?")
+        raise DeskError(["Every text of the out-of-scope pool is near an example: is the base broken?"])
     return replace(pools, out_of_scope=kept)
 
 

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from export.near import near_groups
 
 FOLDS = 4
-# Chosen on the demo desk's calibration questions (docs/base.md has the table). Inverse regularisation on
+# Chosen on the demo desk's calibration questions (docs/router.md has figures). Inverse regularisation on
 # unit-length embeddings; C is flat between 10 and 30.
 TOPIC_C = 20.0
 TOLERANCE = 1e-4  # of the gradient; at 1e-3 a desk of 150 topics lost three points of accuracy

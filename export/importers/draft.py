@@ -139,9 +139,10 @@ class _Drafter:
         found = []
         for (said, reading), lang in zip(readings, ruled, strict=True):
             key = self.normaliser.exact(reading)
-            lang = lang or said.lang
+            if lang is None and (said.side or Side.TRAIN) is not Side.TRAIN:
+                lang = said.lang  # in another script a question is a fair test, an example is none
             if lang is None and not any(char.isalpha() for char in reading):  # 1024, 👍
-                lang = self.only or _main(by_topic[said.topic]) or _main(everywhere)
+                lang = said.lang or self.only or _main(by_topic[said.topic]) or _main(everywhere)
             if not reading or not (key or said.topic == OUT_OF_SCOPE):
                 self._leave("nothing but space or punctuation", said)
             elif len(said.text) > MAX_CHARACTERS:

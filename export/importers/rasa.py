@@ -49,7 +49,7 @@ def read(source: Source) -> Material:
             )
         else:
             _intent(block, source, material)
-    for key in data.keys() - _READ:
+    for key in (key for key in data if key not in _READ):
         material.leave("a key that is not read", f"{source.path}:{data.line_of(key)}", short(key))
     _responses(data, source, material)
     return material.whole()
@@ -91,7 +91,9 @@ def _examples(block: Located, source: Source, material: Material) -> Iterator[tu
         for number, item in zip(found.lines, found, strict=True):
             said = item.get("text") if isinstance(item, Located) else item
             if isinstance(said, str):
-                yield number, said.strip().removeprefix("- ")
+                lines = [line.strip() for line in said.splitlines()]
+                dashed = [line[1:].strip() for line in lines if line.startswith("-")]
+                yield from ((number, text) for text in dashed or [said.strip()])
             else:
                 material.problems.append(
                     f"{source.path}:{number}: an example must be a text, got {short(item)}."

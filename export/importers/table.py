@@ -87,8 +87,7 @@ def _columns(header: Sequence[str], where: str, material: Material) -> dict[str,
     for at, name in enumerate(header):
         column = _NAMED.get(_plain(name))
         if column is None:
-            if name.strip():
-                material.leave("a column that is not read", where, short(name.strip()))
+            material.leave("a column that is not read", where, short(name.strip() or f"number {at + 1}"))
         elif column in columns:
             first = header[columns[column]].strip()
             material.problems.append(

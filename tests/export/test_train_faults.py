@@ -373,6 +373,7 @@ NAN, INF = float("nan"), float("inf")
 BROKEN = [
     *((f"read{LAST}.topics.bias", value) for value in (NAN, INF)),
     (f"read{LAST}.in_scope.bias", NAN),
+    (f"exit{EXITS[0]}.projection.bias", NAN),  # later topic heads on a frozen base read it, too
     *((f"exit{LAST}.projection.bias", value) for value in (NAN, INF)),
     *(("embeddings.bias", value) for value in (NAN, INF)),
     ("words.scales", NAN),
@@ -399,7 +400,7 @@ def test_a_router_without_numbers_is_caught_when_it_is_loaded(
         open_pipeline(out)
 
 
-@pytest.mark.parametrize("part", ["read{}.topics.bias", "read{}.in_scope.bias", "exit{}.projection.bias"])
+@pytest.mark.parametrize("part", ["read{}.topics.bias", "read{}.in_scope.bias"])
 def test_what_an_early_exit_cannot_read_goes_on_to_the_last(bundle: Path, tmp_path: Path, part: str) -> None:
     out = Path(shutil.copytree(bundle, tmp_path / "out"))
     for exit_ in EXITS[:-1]:
