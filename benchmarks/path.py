@@ -61,7 +61,8 @@ def profile(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
     read_cases = [case for case in (read(case, runtime) for case in cases) if case.reading is not None]
     guarded = [guard(case, runtime) for case in read_cases]
     tokens = [router._tokenizer.encode(normal).ids for normal in normals]
-    exits = {e: [i for i, c in enumerate(read_cases) if c.reading and c.reading.exit == e] for e in (0, 2, 4)}
+    left = [case.reading.exit for case in read_cases if case.reading]
+    exits = {e: [i for i, own in enumerate(left) if own == e] for e in sorted(set(left))}
     feeds = [_feed(ids) for ids in tokens if len(ids) <= bundle.max_tokens]
     calls: dict[str, tuple[Callable[[Any], object], Sequence[Any]]] = {
         "text → decision": (lambda text: pipeline.judge(Query.of_text(text, bundle.normaliser)), texts),
@@ -85,7 +86,6 @@ def profile(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
                 [feeds[i] for i in some],
             )
             for e, some in exits.items()
-            if some
         },
         "  guard": (lambda case: guard(case, runtime), read_cases),
         "  route": (lambda case: route(case, runtime), guarded),

@@ -35,8 +35,8 @@ _TOO_NEAR = 0.8
 class Tuned:
     """What came of tuning the encoder on the desk: a topic head for every exit.
 
-    ``held``: the texts that it has not seen, which calibrate the heads. Without tuning every text is judged
-    in its turn by heads that did not see it.
+    ``held``: the texts that it has not seen, which calibrate the heads. Without tuning the texts are judged
+    by turns, by heads that did not see them.
     """
 
     topics: tuple[Head, ...]
