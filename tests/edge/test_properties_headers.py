@@ -9,7 +9,7 @@ from hypothesis import event
 from hypothesis import strategies as st
 from servers import Desk, Relay, ScriptedUpstream
 from spelled import Hold
-from wires import Field, Response, Wire, fields_of, request
+from wires import Field, Wire, fields_of, request
 
 from edge.hints import parse_hints
 
@@ -134,7 +134,10 @@ def test_any_headers_break_nothing(hold: Hold, desk: Desk, upstream: ScriptedUps
             assert (response.status, upstream.requests) == (200, [])
         else:
             assert (response.status, response.body) == (int(status[:3]), said)
-            assert_passed_down(response, [(name.lower(), value.strip(" \t")) for name, value in theirs])
+            # httptools heeds proxy-connection, too: the server then ends this connection and says so.
+            closes = any(n.endswith("connection") and "close" in v.lower() for n, v in clean)
+            own = [field for field in response.fields if not (closes and field == ("connection", "close"))]
+            assert_passed_down(own, [(name.lower(), value.strip(" \t")) for name, value in theirs])
             [received] = upstream.requests
             assert received.body == body
             assert_passed_up(fields_of(received.head), clean, request_id)
@@ -184,16 +187,16 @@ def assert_passed_up(got: list[Field], clean: list[Field], request_id: str) -> N
     assert {n for n in names if n.startswith("x-stainless-")} <= {n for n, _ in clean}
 
 
-def assert_passed_down(response: Response, theirs: list[Field]) -> None:
+def assert_passed_down(ours: list[Field], theirs: list[Field]) -> None:
     """Of the upstream's headers all but those of its own hop, as they were; none that stands for ours."""
     hidden = {*HOPS, "connection"} | listed_by(theirs)
     passed = [
         (n, v) for n, v in theirs if n not in hidden and not n.startswith(("x-frontdesk-", "x-request-id"))
     ]
     names = {name for name, _ in passed}
-    assert [(n, v) for n, v in response.fields if n in names - {"server-timing"}] == passed
-    assert not response.all("x-frontdesk-z") + response.all("x-request-id-z")
-    assert not hidden & {name for name, _ in response.fields}
+    assert [(n, v) for n, v in ours if n in names - {"server-timing"}] == passed
+    sent = {name for name, _ in ours}
+    assert not sent & {"x-frontdesk-z", "x-request-id-z", *hidden}
 
 
 def listed_by(fields: list[Field]) -> set[str]:

@@ -60,7 +60,10 @@ class Wire:
             client.sock.close()
             raise
         self._client, self._used = client, time.monotonic()
-        return Response(status, fields_of(top), body)
+        response = Response(status, fields_of(top), body)
+        if ("connection", "close") in response.fields:
+            self.__exit__()
+        return response
 
 
 def fields_of(top: bytes) -> list[Field]:
