@@ -63,7 +63,8 @@ def profile(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
     tokens = [router._tokenizer.encode(normal).ids for normal in normals]
     left = [case.reading.exit for case in read_cases if case.reading]
     exits = {e: [i for i, own in enumerate(left) if own == e] for e in sorted(set(left))}
-    feeds = [_feed(ids) for ids in tokens if len(ids) <= bundle.max_tokens]
+    fitting = [ids for ids in tokens if len(ids) <= bundle.max_tokens]
+    feeds = [_feed(ids) for ids in fitting]
     calls: dict[str, tuple[Callable[[Any], object], Sequence[Any]]] = {
         "text → decision": (lambda text: pipeline.judge(Query.of_text(text, bundle.normaliser)), texts),
         "  normalise": (bundle.normaliser.reading, texts),
@@ -76,7 +77,7 @@ def profile(folder: Path, texts: Sequence[str]) -> dict[str, Any]:
             lambda normal: router._tokenizer.encode_batch_fast([normal])[0].ids,
             normals,
         ),
-        "    arrays for the session": (_feed, [ids for ids in tokens if len(ids) <= bundle.max_tokens]),
+        "    arrays for the session": (_feed, fitting),
         "    session": (lambda feed: router._session.run(OUTPUTS, feed), feeds),
         "    not taken: session with IO binding": (_bound(router._session), feeds),
         "    not taken: session that spins": (_spinning(folder), feeds),

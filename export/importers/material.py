@@ -110,7 +110,7 @@ class Material:
         self.left.append(LeftOut(reason, where, what))
 
     def whole(self) -> "Material":
-        """This material. Raises DeskError where the file has problems, or nothing in it."""
+        """This material. Raises DeskError where the file has problems."""
         if self.problems:
             more = len(self.problems) - _SHOWN_PROBLEMS
             rest = [f"… and {more} more problems like these."] if more > 0 else []
