@@ -12,8 +12,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from export.graph import OUTPUT, Encoder, finished, floats
+from export.graph import INPUT_IDS, OUTPUT, Encoder, finished, floats
 from export.heads import GAMMA, Heads
+from export.vocabulary import BOS, EOS, PAD
 from export.weights import Affine, EncoderWeights
 
 EXIT_THRESHOLDS = "exit_thresholds"
@@ -62,7 +63,7 @@ class _Composer:
     def build(self) -> onnx.ModelProto:
         pool_bias, attention_bias = self.encoder.masks()
         self.g.constant(EXIT_THRESHOLDS, self.rules.confidence.astype(np.float32))
-        found = self.from_exit(0, self.encoder.embeddings(), [], pool_bias, attention_bias)
+        found = self.from_exit(0, self.encoder.embeddings(), self.novelty(), [], pool_bias, attention_bias)
         for name, value in zip(_OUTPUTS, found, strict=True):
             self.g.node("Identity", value, name=name)
         shape = list(self.rules.confidence.shape)
@@ -70,7 +71,7 @@ class _Composer:
         return finished(self.g, "frontdesk_router", self.outputs(_OUTPUTS), overridable)
 
     def from_exit(
-        self, place: int, x: str, before: Sequence[str], pool_bias: str, attention_bias: str
+        self, place: int, x: str, novelty: str, before: Sequence[str], pool_bias: str, attention_bias: str
     ) -> list[str]:
         """The five results of the rows that reach exit ``place`` with the states ``x`` after its layers.
 
@@ -79,7 +80,7 @@ class _Composer:
         g, e = self.g, self.weights.exits[place].layer
         z = self.encoder.exit(x, pool_bias, self.weights.exits[place])
         seen = [*before, z]
-        logits, in_scope, needs_context = self.read(seen, place)
+        logits, in_scope, needs_context = self.read(seen, novelty, place)
         if place == len(self.weights.exits) - 1:
             return [logits, in_scope, needs_context, z, self.exit_number(in_scope, e)]
         stays = g.node("Not", self.leaves(logits, in_scope, needs_context, place), name=f"exit{e}.stays")
@@ -94,7 +95,10 @@ class _Composer:
         deeper, shallow = (
             g.branch(f"exit{e}.{name}", build)
             for name, build in (
-                ("deeper", lambda: self.deeper(place, here, rows, x, seen, pool_bias, attention_bias)),
+                (
+                    "deeper",
+                    lambda: self.deeper(place, here, rows, x, novelty, seen, pool_bias, attention_bias),
+                ),
                 ("shallow", lambda: self.shallow(here, e)),
             )
         )
@@ -110,18 +114,19 @@ class _Composer:
         here: list[str],
         rows: str,
         x: str,
+        novelty: str,
         seen: Sequence[str],
         pool_bias: str,
         attention_bias: str,
     ) -> list[onnx.ValueInfoProto]:
         """The branch of rows that go on: gathered, read deeper, scattered back over what was read here."""
         g, e = self.g, self.weights.exits[place].layer
-        x, pool_bias, attention_bias, *before = (
+        x, novelty, pool_bias, attention_bias, *before = (
             g.node("Gather", value, rows, name=f"exit{e}.on.{i}", axis=0)
-            for i, value in enumerate((x, pool_bias, attention_bias, *seen))
+            for i, value in enumerate((x, novelty, pool_bias, attention_bias, *seen))
         )
         x = self.encoder.layers(x, attention_bias, e, self.weights.exits[place + 1].layer)
-        found = self.from_exit(place + 1, x, before, pool_bias, attention_bias)
+        found = self.from_exit(place + 1, x, novelty, before, pool_bias, attention_bias)
         indices = g.node("Unsqueeze", rows, g.integers("last", -1), name=f"exit{e}.indices")
         names = [f"exit{e}.merged.{name}" for name in _OUTPUTS]
         for name, old, new in zip(names, here, found, strict=True):
@@ -135,7 +140,33 @@ class _Composer:
             self.g.node("Identity", value, name=name)
         return self.outputs(names)
 
-    def read(self, seen: Sequence[str], place: int) -> tuple[str, str, str]:
+    def novelty(self) -> str:
+        """The share of each row's tokens that a topic has nowhere, [batch, topics], as heads.novelty_of.
+
+        One bit a token and topic, eight topics a byte: 16,000 tokens, 150 topics: 0.3 MB. No topic
+        lacks the two special tokens around a text, or the padding after it.
+        """
+        g, vocabulary = self.g, self.heads[0].vocabulary
+        lacks = np.packbits(~vocabulary, axis=1, bitorder="little")
+        lacks[[BOS, EOS, PAD]] = 0
+        bytes_ = g.node("Gather", g.constant("novelty.bits", lacks), INPUT_IDS, name="novelty.bytes", axis=0)
+        column = g.node("Unsqueeze", bytes_, g.integers("last", -1), name="novelty.column")
+        powers = g.constant("novelty.powers", np.asarray([1 << bit for bit in range(8)], np.uint8))
+        bits = g.node("BitwiseAnd", column, powers, name="novelty.masked")
+        flags = g.node("Cast", bits, name="novelty.set", to=TensorProto.BOOL)
+        ones = g.node("Cast", flags, name="novelty.ones", to=TensorProto.FLOAT)
+        rows = g.node("Reshape", ones, g.integers("novelty.shape", 0, 0, -1), name="novelty.rows")
+        lacking = g.node("ReduceSum", rows, g.integers("one", 1), name="novelty.lacking", keepdims=0)
+        ends = g.integers("novelty.topics", self.topics)
+        lacking = g.node(
+            "Slice", lacking, g.integers("first", 0), ends, g.integers("one", 1), name="novelty.sum"
+        )
+        tokens = g.node("ReduceSum", "mask", g.integers("one", 1), name="novelty.tokens", keepdims=1)
+        inner = g.node("Sub", tokens, g.number("novelty.special", 2.0), name="novelty.inner")
+        count = g.node("Max", inner, g.number("unit", 1.0), name="novelty.count")
+        return g.node("Div", lacking, count, name="novelty.share")
+
+    def read(self, seen: Sequence[str], novelty: str, place: int) -> tuple[str, str, str]:
         """Embeddings [rows, width] of all exits so far → logits [rows, topics], two probabilities [rows]."""
         g, e = self.g, self.weights.exits[place].layer
         heads, scope, z = self.heads[place], self.heads[place].in_scope, seen[-1]
@@ -150,9 +181,11 @@ class _Composer:
         nearness = Affine(np.asarray(2 * GAMMA * scope.centres, np.float32), offset)
         near = g.node("Exp", self.encoder.dense(z, nearness, f"read{e}.nearness"), name=f"read{e}.near")
         energy = g.node("ReduceLogSumExp", logits, g.integers("last", -1), name=f"read{e}.energy", keepdims=1)
-        both = g.node("Concat", near, energy, name=f"read{e}.scope", axis=-1)
-        weight = np.append(scope.head.weight, np.full((1, 1), scope.energy), axis=0)
-        in_scope = self.probability(both, _affine(weight, scope.head.bias), f"read{e}.in_scope")
+        best = g.node("ArgMax", logits, name=f"read{e}.best", axis=-1, keepdims=1)
+        lacking = g.node("GatherElements", novelty, best, name=f"read{e}.novelty", axis=1)
+        seen_of_scope = g.node("Concat", near, energy, lacking, name=f"read{e}.scope", axis=-1)
+        weight = np.append(scope.head.weight, [[scope.energy], [scope.novelty]], axis=0)
+        in_scope = self.probability(seen_of_scope, _affine(weight, scope.head.bias), f"read{e}.in_scope")
         needs = _affine(heads.needs_context.weight, heads.needs_context.bias)
         return logits, in_scope, self.probability(z, needs, f"read{e}.needs_context")
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime as ort
+from scipy.sparse import csr_matrix
 from tokenizers import Tokenizer
 
 from edge.bundle import ROUTER_FILE
 from edge.errors import BundleError
 from edge.normaliser import NORMALISER_VERSION, Normaliser
 from export.graph import encoder_graph
+from export.heads import token_shares
 from export.progress import Progress
 from export.weights import EncoderWeights, read_weights
 
@@ -78,6 +80,14 @@ class Encoder:
     def token_count(self, text: str) -> int:
         """Router tokens of a text, without the special ones and without a limit."""
         return len(self._counter.encode(self.normaliser.reading(text), add_special_tokens=False).ids)
+
+    def tokens(self, texts: Sequence[str]) -> csr_matrix:
+        """The share of each token in each text, ``[texts, vocabulary]``, without the special ones."""
+        ids = [
+            self._counter.encode(self.normaliser.reading(text), add_special_tokens=False).ids
+            for text in texts
+        ]
+        return token_shares(ids, self._counter.get_vocab_size())
 
     @property
     def exits(self) -> tuple[int, ...]:

@@ -6,6 +6,9 @@ stay together), each fold is judged by heads fitted on the others, and the tempe
 
 A general pool shows the in-scope head what is far out of scope, not what is near. So the heads of a fold
 also never hear of some topics at all, and the texts of these are judged as out of scope.
+
+Embeddings of near things are near, also where one word makes them another thing ("does it cover theft").
+So the in-scope head also counts the words that no example and no answer of the topic has.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from export.near import near_groups
@@ -27,6 +31,9 @@ SCOPE_C = 5.0
 CENTRES = 256
 GAMMA = 2.0
 SCORE_C = 1e4
+# The slope of the share of new words, before the last calibration. Cross-fitting cannot tell it: a held-out
+# example differs from the others on purpose, and a topic left out is not a near miss (docs/router.md).
+NOVELTY = 20.0
 ABSENT = -30.0  # the logit of a topic that a head never heard of
 # What a held text is: a topic's, the pool's, of a topic left out, of one that lies in its fold whole.
 INSIDE, OUTSIDE, STRANGE, UNHEARD = range(4)
@@ -50,21 +57,29 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class ScopeHead:
-    """The energy of the topics' logits (Liu et al. 2020) and a radial basis function network, summed.
+    """A radial basis function network, the energy of the topics' logits, and the share of new words, summed.
 
     The network (Broomhead and Lowe 1988) knows what lies far away: what a desk answers is a set of islands,
     which no plane cuts from the rest. Its features are exp(-GAMMA * |x - centre|²), for unit length
     exp(2 * GAMMA * (x · centre - 1)); ``centres`` float32 ``[CENTRES, dim]``, ``head`` linear on them. The
-    energy, log Σ exp(logit), knows what is near a topic and yet no topic; ``energy`` is its slope.
+    energy, log Σ exp(logit) (Liu et al. 2020), knows what is near a topic and yet no topic; ``energy`` is its
+    slope. ``novelty`` is the slope of the share of a text's tokens that its best topic has nowhere.
     """
 
     centres: np.ndarray
     head: Head
     energy: float = 0.0
+    novelty: float = 0.0
 
-    def __call__(self, x: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        """Scores ``[rows]`` of embeddings ``[rows, dim]`` and the topics' logits ``[rows, topics]``."""
-        return np.asarray(self.head(self.features(x))[:, 0] + self.energy * log_sum(logits))
+    def __call__(self, x: np.ndarray, logits: np.ndarray, novelty: np.ndarray) -> np.ndarray:
+        """Scores ``[rows]`` of embeddings ``[rows, dim]``, the topics' logits and ``novelty_of``.
+
+        The last two are ``[rows, topics]``.
+        """
+        best = logits.argmax(1)[:, None]
+        share = np.take_along_axis(novelty, best, 1)[:, 0]
+        near = self.head(self.features(x))[:, 0]
+        return np.asarray(near + self.energy * log_sum(logits) + self.novelty * share)
 
     def features(self, x: np.ndarray) -> np.ndarray:
         """How near each row is to each centre, ``[rows, CENTRES]``."""
@@ -79,11 +94,15 @@ def log_sum(logits: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Calibrated heads: softmax of ``topics`` and sigmoid of the other two are probabilities."""
+    """Calibrated heads: softmax of ``topics`` and sigmoid of the other two are probabilities.
+
+    ``vocabulary``: which tokens each topic has in an example or an answer, bool ``[tokens, topics]``.
+    """
 
     topics: Head
     in_scope: ScopeHead
     needs_context: Head
+    vocabulary: np.ndarray
     temperature: float
     held: "Held"
 
@@ -115,12 +134,37 @@ class TrainingSet:
     the topic head reads: on a frozen base those of all exits so far (``features_of``), since early ones
     keep the words that later ones blur; after tuning the exit's own.
     ``folds``: rows of one fold are judged by heads fitted without them; -1 is never judged.
+    ``tokens`` ``[rows, tokens]``: the share that each token has in a text. ``answered``: which tokens the
+    answer of a topic has, bool ``[tokens, topics]``.
     """
 
     embeddings: np.ndarray
     features: np.ndarray
     topic: np.ndarray
     folds: np.ndarray
+    tokens: csr_matrix
+    answered: np.ndarray
+
+
+def token_shares(ids: Sequence[Sequence[int]], size: int) -> csr_matrix:
+    """Texts as token ids → ``[texts, size]``, the share of each token in each text."""
+    lengths = [len(row) for row in ids]
+    columns = [token for row in ids for token in row]
+    shares = [1 / length for length in lengths for _ in range(length)]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    return csr_matrix((shares, columns, ends), (len(ids), size))
+
+
+def vocabulary_of(tokens: csr_matrix, topic: np.ndarray, topics: int) -> np.ndarray:
+    """Which tokens occur in a topic's texts, bool ``[tokens, topics]``; texts of topic -1 are no topic's."""
+    inside = np.flatnonzero(topic >= 0)
+    member = csr_matrix((np.ones(len(inside)), (inside, topic[inside])), (len(topic), topics))
+    return np.asarray((tokens.T @ member).toarray() > 0)
+
+
+def novelty_of(tokens: csr_matrix, vocabulary: np.ndarray) -> np.ndarray:
+    """The share of each text's tokens that a topic has nowhere, ``[texts, topics]``, in [0, 1]."""
+    return np.asarray(tokens @ (~vocabulary).astype(np.float64))
 
 
 def features_of(embeddings: np.ndarray) -> np.ndarray:
@@ -143,7 +187,7 @@ def fit_heads(
     """
     x, features, topic, folds = training.embeddings, training.features, training.topic, training.folds
     scope = topic >= 0
-    topics = int(topic.max()) + 1
+    topics = training.answered.shape[1]
     strangers = strangers_of(topics, seed)
     parts = []
     for fold in np.unique(folds[folds >= 0]):
@@ -155,22 +199,28 @@ def fit_heads(
         unheard = scope & (learnt is None) & ~np.isin(topic, topic[known & scope])
         kind = np.select([strange, unheard, scope], [STRANGE, UNHEARD, INSIDE], OUTSIDE)[judged]
         logits = np.where(strangers == fold, ABSENT, head(features[judged]))
-        parts.append((judged, kind, logits, near.head(near.features(x[judged]))[:, 0]))
-    rows, kind, logits, nearness = (np.concatenate(column) for column in zip(*parts, strict=True))
+        vocabulary = vocabulary_of(training.tokens[known], topic[known], topics) | training.answered
+        novelty = novelty_of(training.tokens[judged], vocabulary)[np.arange(len(judged)), logits.argmax(1)]
+        parts.append((judged, kind, logits, near.head(near.features(x[judged]))[:, 0], novelty))
+    rows, kind, logits, nearness, novelty = (np.concatenate(column) for column in zip(*parts, strict=True))
     temperature = _temperature(logits[kind == INSIDE], topic[rows[kind == INSIDE]])
     logits = logits / temperature
-    slopes, offset = _weigh(np.stack([nearness, log_sum(logits)], 1), kind)
+    scores = np.stack([nearness, log_sum(logits), novelty], 1)
+    slopes, _ = _weigh(scores[:, :2], kind)
+    slopes = np.append(slopes, -NOVELTY)
+    slope, shift = _weigh((scores @ slopes)[:, None], kind)
+    slopes, offset = slopes * slope, shift
     near = _fit_scope(x, scope, seed)
     final = learnt or _fit_topics(features[scope], topic[scope], topics, seed)
     kept = np.flatnonzero(kind != STRANGE)
     kept = kept[np.argsort(rows[kept])]
-    score = slopes[0] * nearness + slopes[1] * log_sum(logits) + offset
     return Heads(
         topics=final.scaled(1 / temperature),
-        in_scope=ScopeHead(near.centres, near.head.scaled(slopes[0], offset), slopes[1]),
+        in_scope=ScopeHead(near.centres, near.head.scaled(slopes[0], offset), slopes[1], slopes[2]),
         needs_context=_fit_context(x[scope], context, needs_context, seed),
+        vocabulary=vocabulary_of(training.tokens, topic, topics) | training.answered,
         temperature=temperature,
-        held=_held(logits[kept], score[kept], topic[rows[kept]]),
+        held=_held(logits[kept], (scores @ slopes + offset)[kept], topic[rows[kept]]),
     )
 
 
@@ -222,8 +272,8 @@ def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Hea
     return Head(weight, bias)
 
 
-def _weigh(scores: np.ndarray, kind: np.ndarray) -> tuple[tuple[float, float], float]:
-    """The slopes and the offset of two scores ``[rows, 2]`` that make one logit of being in scope.
+def _weigh(scores: np.ndarray, kind: np.ndarray) -> tuple[np.ndarray, float]:
+    """The slopes and the offset of several scores ``[rows, scores]`` that make one logit of being in scope.
 
     In scope and out of it weigh the same, and so do the pool and the topics that were left out.
     """
@@ -231,7 +281,7 @@ def _weigh(scores: np.ndarray, kind: np.ndarray) -> tuple[tuple[float, float], f
     counts = np.bincount(kind, minlength=3)
     outside = [k for k in (OUTSIDE, STRANGE) if counts[k]]
     if not counts[INSIDE] or not outside:  # too few texts were held out to say anything
-        return (1.0, 0.0), 0.0
+        return np.eye(1, scores.shape[1])[0], 0.0
     shares = np.zeros(3)
     shares[INSIDE] = 1.0
     shares[outside] = 1 / len(outside)
@@ -242,7 +292,7 @@ def _weigh(scores: np.ndarray, kind: np.ndarray) -> tuple[tuple[float, float], f
         sample_weight=(shares / np.maximum(counts, 1))[kind] * counts[INSIDE],
     )
     slopes = model.coef_[0] / spread
-    return (float(slopes[0]), float(slopes[1])), float(model.intercept_[0] - slopes @ middle)
+    return np.asarray(slopes), float(model.intercept_[0] - slopes @ middle)
 
 
 def _fit_scope(x: np.ndarray, y: np.ndarray, seed: int) -> ScopeHead:

@@ -22,7 +22,7 @@ from export.desk import Desk, DeskTopic, load_desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
 from export.exits import exit_rules
-from export.heads import Head, Heads, TrainingSet, features_of, fit_heads, fold_of
+from export.heads import Head, Heads, TrainingSet, features_of, fit_heads, fold_of, vocabulary_of
 from export.pack import Staging, check_target, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools
 from export.progress import Progress
@@ -95,6 +95,17 @@ def examples_of(desk: Desk) -> list[tuple[str, int]]:
     ]
 
 
+def answered_by(desk: Desk, base: Encoder) -> np.ndarray:
+    """Which tokens a topic's answer or title has, bool ``[tokens, topics]``."""
+    texts = [
+        (text, place)
+        for place, topic in enumerate(desk.topics)
+        for text in (*topic.answer.values(), *topic.title.values())
+    ]
+    tokens = base.tokens([text for text, _ in texts])
+    return vocabulary_of(tokens, np.array([place for _, place in texts]), len(desk.topics))
+
+
 def away(pool: np.ndarray, examples: np.ndarray) -> np.ndarray:
     """Which pool texts ask what no example asks: bool ``[pool]``, from embeddings of the untuned base."""
     return np.asarray((pool @ examples.T).max(1) < _TOO_NEAR)
@@ -115,11 +126,12 @@ def _fit(desk: Desk, base: Encoder, pools: Pools, seed: int, tuned: Tuned | None
     if tuned is not None:
         folds[[text not in tuned.held for text in texts]] = -1
     own = np.concatenate([x, pool[:, kept]], axis=1)
+    tokens, answered = base.tokens(texts), answered_by(desk, base)
     progress = Progress("Fitting the heads", len(base.exits))
 
     def fit(place: int) -> Heads:
         features = features_of(own[: place + 1]) if tuned is None else own[place]
-        training = TrainingSet(own[place], features, topic, folds)
+        training = TrainingSet(own[place], features, topic, folds, tokens, answered)
         learnt = None if tuned is None else tuned.topics[place]
         heads = fit_heads(training, context[place], needs_context, seed, learnt)
         progress.add(1)
