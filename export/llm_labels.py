@@ -56,6 +56,7 @@ class Labeller:
         try:
             asyncio.run(self._run(batches, progress))
         except ExceptionGroup as group:  # of the tasks; the first one's ended the others
+            progress.break_off()
             raise group.exceptions[0] from None
         progress.end()
 

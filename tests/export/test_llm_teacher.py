@@ -104,6 +104,7 @@ def test_what_is_learnt_and_what_is_not(
         "1 texts of {} are left out: repeated.",
         "0 texts are labelled already, 6 go to m at http://127.0.0.1:",
         "in 1 requests of up to 20.",
+        "Labelling: 6 in ",
         "1 answers, 100 prompt and 10 completion tokens, cost 0.0003.",
         "6 texts have a label.",
         "2 are examples already, the LLM gave 1 of them the desk's topic.",
