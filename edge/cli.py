@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from edge.config import NAME, Answering, Settings, load_settings
+from edge import flags
+from edge.config import NAME, Answering, Settings, load_llm, load_settings
 from edge.errors import ConfigError, FrontdeskError
 
 DEFAULT_BUNDLE = Path("models/demo")
@@ -86,12 +87,14 @@ def _parser() -> argparse.ArgumentParser:
         help="default: auto, by the file's name and beginning",
     )
     bring.add_argument("--answers", type=Path, metavar="FILE", help="Rasa's domain.yml with the responses")
-    bring.add_argument("--encoding", type=_encoding, metavar="NAME", help="default: utf-8; GBK is gb18030")
+    bring.add_argument(
+        "--encoding", type=flags.encoding, metavar="NAME", help="default: utf-8; GBK is gb18030"
+    )
     bring.add_argument("--lang", choices=("zh", "en"), help="the desk's only language; default: as found")
     bring.add_argument("--name", help="default: the file's")
     bring.add_argument(
         "--eval-share",
-        type=_eval_share,
+        type=flags.eval_share,
         default=0.2,
         metavar="SHARE",
         help="of a topic's examples, held out where the file has no splits; default: 0.2",
@@ -102,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("desk", type=Path, metavar="DESK")
     train.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
     train.add_argument("--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base")
-    train.add_argument("--seed", type=_seed, default=0)
+    train.add_argument("--seed", type=flags.seed, default=0)
     train.set_defaults(run=_train)
 
     key = commands.add_parser("key", parents=[common], help="make an API key for auth = keys")
@@ -127,8 +130,22 @@ def _parser() -> argparse.ArgumentParser:
     distill.add_argument(
         "--teacher", type=Path, metavar="DIR", help="a Hugging Face or ONNX encoder's folder"
     )
-    distill.add_argument("--epochs", type=_epochs, default=10)
-    distill.add_argument("--seed", type=_seed, default=0)
+    distill.add_argument("--epochs", type=flags.epochs, default=10)
+    distill.add_argument(
+        "--llm",
+        type=Path,
+        metavar="TRAFFIC",
+        help="unlabelled texts, JSON lines or plain ones, that an LLM labels: further examples to train on",
+    )
+    distill.add_argument("--llm-url", metavar="URL", help="default: BASE_URL; the key is API_KEY")
+    distill.add_argument("--llm-model", metavar="NAME", help="default: MODEL_NAME")
+    distill.add_argument(
+        "--llm-price",
+        type=flags.price,
+        metavar="IN,OUT",
+        help="of a million prompt and completion tokens; the cost is then told",
+    )
+    distill.add_argument("--seed", type=flags.seed, default=0)
     distill.set_defaults(run=_train)
 
     evaluate = commands.add_parser("eval", parents=[common], help="judge held-out questions with a bundle")
@@ -138,38 +155,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     evaluate.set_defaults(run=_eval)
     return parser
-
-
-def _epochs(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= 1000):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 1000, got {text!r}")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**32):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {2**32 - 1}, got {text!r}")
-    return int(text)
-
-
-def _encoding(text: str) -> str:
-    try:
-        bytes(4).decode(text)  # of no bytes at all, any name would do
-    except (LookupError, ValueError) as exc:
-        raise argparse.ArgumentTypeError(
-            f"there is no encoding {text!r}; try utf-8, gb18030, utf-16"
-        ) from exc
-    return text
-
-
-def _eval_share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 0.9:
-        raise argparse.ArgumentTypeError(f"expected a share from 0 to 0.9, got {text!r}")
-    return share
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -271,9 +256,11 @@ def _train(args: argparse.Namespace) -> int:
     from export.desk import load_desk
     from export.encoder import Encoder
     from export.evaluate import table
+    from export.pack import check_target
     from export.pools import load_pools
     from export.train import train_desk
 
+    llm = _llm(args) if hasattr(args, "llm") else None
     desk = load_desk(args.desk)
     findings = check_desk(desk)
     errors = [f"{f.where}: {f.message}" for f in findings if f.level == "error"]
@@ -283,16 +270,20 @@ def _train(args: argparse.Namespace) -> int:
         print(
             f"frontdesk: {len(findings)} warnings; `frontdesk check {args.desk}` lists them.", file=sys.stderr
         )
+    check_target(args.out)  # before any work, or an LLM's, is done
+    base, pools = Encoder(args.base), load_pools()
     if hasattr(args, "epochs"):
         _need_distill()
         from export.desk_distill import Plan, distill_desk
+        from export.llm_teacher import teach
+        from export.traffic import NOTHING
 
-        plan = Plan(epochs=args.epochs)
+        taught = NOTHING if llm is None else teach(desk, base, pools, args.llm, llm, args.seed)
         bundle, evaluation = distill_desk(
-            desk, Encoder(args.base), load_pools(), args.out, args.seed, args.teacher, plan
+            desk, base, pools, args.out, args.seed, args.teacher, Plan(epochs=args.epochs), taught
         )
     else:
-        bundle, evaluation = train_desk(desk, Encoder(args.base), load_pools(), args.out, args.seed)
+        bundle, evaluation = train_desk(desk, base, pools, args.out, args.seed)
     if args.json:
         _print_json({"bundle": f"{bundle.name}@{bundle.version}", "test": evaluation.as_dict()})
         return 0
@@ -301,6 +292,20 @@ def _train(args: argparse.Namespace) -> int:
         state = "proven" if threshold.proven else "unproven"
         print(f"{lang}: answers from {threshold.confidence:.3f}, bound {threshold.bound:.2%}, {state}")
     return 0
+
+
+def _llm(args: argparse.Namespace) -> Any:  # noqa: ANN401 - export.llm.Llm, which is not loaded here
+    """The LLM that labels the traffic, None where there is no traffic."""
+    from export.llm import Llm
+
+    if args.llm is None:
+        if args.llm_url or args.llm_model or args.llm_price:
+            raise ConfigError(
+                "--llm-url, --llm-model and --llm-price say who labels what: add --llm TRAFFIC."
+            )
+        return None
+    upstream, model = load_llm(args.llm_url, args.llm_model)
+    return Llm(upstream.base_url, model, upstream.api_key, args.llm_price)
 
 
 def _eval(args: argparse.Namespace) -> int:

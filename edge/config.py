@@ -119,6 +119,26 @@ def load_settings(
     return settings
 
 
+def load_llm(
+    url: str | None = None, model: str | None = None, environ: Mapping[str, str] | None = None
+) -> tuple[Upstream, str]:
+    """An LLM's address and key, and its model: two flags, then BASE_URL, API_KEY and MODEL_NAME.
+
+    Nothing else is read: the upstream of frontdesk.toml is the agent. Raises ConfigError.
+    """
+    environ = os.environ if environ is None else environ
+    names = ("API_KEY", "MODEL_NAME") if url else ("BASE_URL", "API_KEY", "MODEL_NAME")
+    settings = _from_environ(Settings(), {name: environ.get(name, "") for name in names})
+    if url:
+        settings = _set(settings, "upstream_base_url", url, "the flag --llm-url")
+    if not settings.upstream.base_url:
+        raise ConfigError("--llm needs an LLM: give --llm-url https://host/v1, or set BASE_URL.")
+    model = model or settings.models.get("frontdesk", "")
+    if not model:
+        raise ConfigError("--llm needs a model: give --llm-model NAME, or set MODEL_NAME.")
+    return settings.upstream, model
+
+
 def _check_together(settings: Settings) -> None:
     """Raise ConfigError for settings that are right alone and wrong together."""
     if settings.auth == "keys" and not settings.keys:

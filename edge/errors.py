@@ -4,6 +4,7 @@ FrontdeskError
 ├── ConfigError            frontdesk.toml, a variable or a flag is wrong
 ├── BundleError            the bundle cannot be used
 ├── DeskError              the operator's source folder cannot be used (one or more problems)
+├── LLMError               the LLM that labels traffic cannot be asked
 └── RequestError           an HTTP answer: status, type, code
     ├── BadRequest         400
     ├── Unauthorized       401
@@ -38,6 +39,10 @@ class DeskError(FrontdeskError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class LLMError(FrontdeskError):
+    """The LLM that labels traffic cannot be asked, or says nothing that can be used."""
 
 
 class RequestError(FrontdeskError):

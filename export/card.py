@@ -11,6 +11,9 @@ so far, one in-scope and one needs-context head at every exit, calibrated by cro
 _TUNED = """\
 The whole student was tuned together with the topic heads of every exit; in-scope and needs-context heads
 were fitted after it. A tenth of the texts was kept out of the tuning and calibrates all heads."""
+_TAUGHT = """
+{examples} further examples and {outliers} texts out of scope were labelled by the LLM {model!r}; they were
+trained on and judge nothing."""
 
 
 def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
@@ -32,6 +35,7 @@ def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
         for e in report["exits"]
     )
     risk = report["risk"]
+    taught = _TAUGHT.format(**report["taught"]) if "taught" in report else ""
     languages = ", ".join(map(str, desk.languages))
     return f"""---
 license: apache-2.0
@@ -49,7 +53,7 @@ how surely.
 
 ## Training
 {examples} examples of the desk, and Frontdesk's own pools of out-of-scope questions and follow-ups.
-{_TUNED if report["tuned"] else _FROZEN} The base's own card says what it was distilled from.
+{_TUNED if report["tuned"] else _FROZEN}{taught} The base's own card says what it was distilled from.
 
 | exit after layer | temperature | accuracy on examples not seen by its heads | test questions read to here |
 |---|---|---|---|

@@ -29,6 +29,7 @@ from export.pools import Pools
 from export.progress import Progress
 from export.student import Student, encoder_weights
 from export.teachers import soft_labels
+from export.traffic import NOTHING, Taught
 from export.train import Tuned, away, examples_of, train_desk
 from export.training import rate_at
 from export.vocabulary import PAD
@@ -65,7 +66,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What is learnt from, in reading form: topics' examples first (``topic`` an index), then outliers."""
+    """What is learnt from, in reading form. ``topic`` is an index, or -1 for outliers."""
 
     texts: list[str]
     langs: list[Lang]
@@ -81,14 +82,22 @@ def distill_desk(
     seed: int = 0,
     teacher: Path | None = None,
     plan: Plan = Plan(),
+    taught: Taught = NOTHING,
 ) -> tuple[Bundle, Evaluation]:
-    """Build a bundle whose student was tuned on the desk. Raises DeskError, BundleError."""
+    """Build a bundle whose student was tuned on the desk. Raises DeskError, BundleError.
+
+    ``taught``: texts that are learnt beside the desk's, and neither kept out nor answered by themselves.
+    """
     check_target(out)
     examples = examples_of(desk)
     pools = _sifted(pools, base, [text for text, _ in examples])
     raw = [*(text for text, _ in examples), *pools.out_of_scope]
     topic = np.array([place for _, place in examples] + [-1] * len(pools.out_of_scope))
     held = _held(raw, topic, seed)
+    unseen = frozenset(raw[i] for i in held)
+    taught = taught.away_from(unseen, base.normaliser)
+    raw += [*(text for text, _ in taught.examples), *taught.outliers]
+    topic = np.array([*topic, *(place for _, place in taught.examples), *[-1] * len(taught.outliers)])
     kept = [i for i in range(len(raw)) if i not in held]
     readings = [base.normaliser.reading(raw[i]) for i in kept]
     soft = None
@@ -102,7 +111,7 @@ def distill_desk(
     langs = [base.normaliser.lang(text) or Lang.EN for text in readings]
     texts = Texts(readings, langs, topic[kept], soft)
     weights, heads = tune(base, texts, len(desk.topics), plan, seed)
-    learnt = Tuned(heads, frozenset(raw[i] for i in held))
+    learnt = Tuned(heads, unseen, taught)
     return train_desk(desk, base.tuned(weights), pools, out, seed, learnt)
 
 

@@ -37,6 +37,12 @@ def near_pairs(texts: Sequence[str], least: float = NEAR) -> Iterator[tuple[int,
             by_gram[gram].append(i)
 
 
+def near_any(texts: Sequence[str], others: Sequence[str], least: float = NEAR) -> set[int]:
+    """The places of the texts that are, or nearly are, one of the others."""
+    first = len(others)
+    return {i - first for i, j in near_pairs([*others, *texts], least) if i >= first > j}
+
+
 def near_groups(texts: Sequence[str]) -> list[list[int]]:
     """Indices of texts, grouped by nearness, transitively."""
     parent = list(range(len(texts)))

@@ -27,6 +27,11 @@ class Progress:
         """Print how long it took."""
         self._print(f"{self._what}: {self._total} in {time.monotonic() - self._start:.1f} s", last=True)
 
+    def break_off(self) -> None:
+        """End the line of work that failed, so that the error stands on its own."""
+        if self._terminal:
+            sys.stderr.write("\n")
+
     def _print(self, text: str, last: bool = False) -> None:
         if self._terminal:
             sys.stderr.write(f"\r\x1b[K{text}" + ("\n" if last else ""))

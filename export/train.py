@@ -26,6 +26,7 @@ from export.heads import Head, Heads, TrainingSet, features_of, fit_heads, fold_
 from export.pack import Staging, check_target, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools
 from export.progress import Progress
+from export.traffic import NOTHING, Taught
 
 # A pool text nearer than this to an example may well ask what the desk answers.
 _TOO_NEAR = 0.8
@@ -36,11 +37,13 @@ class Tuned:
     """What came of tuning the encoder on the desk: a topic head for every exit.
 
     ``held``: the texts that it has not seen, which calibrate the heads. Without tuning the texts are judged
-    by turns, by heads that did not see them.
+    by turns, by heads that did not see them. ``taught``: texts that it learnt beside the desk's own; they
+    fit heads and judge none.
     """
 
     topics: tuple[Head, ...]
     held: frozenset[str]
+    taught: Taught = NOTHING
 
 
 def train(desk_folder: Path, base_folder: Path, out: Path, seed: int = 0) -> tuple[Bundle, Evaluation]:
@@ -58,7 +61,7 @@ def train_desk(
 ) -> tuple[Bundle, Evaluation]:
     """The same for loaded things; ``tuned``: what the encoder has learnt of the desk already."""
     check_target(out)
-    heads = _fit(desk, base, pools, seed, tuned)
+    heads = fit_desk(desk, base, pools, seed, tuned)
     rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
     router = compose_router(base.weights(), heads, rules)
     with Staging(out) as folder:
@@ -69,7 +72,7 @@ def train_desk(
         manifest["self_test"] = _self_test(desk, base, folder)
         seal(folder, manifest)
         evaluation = evaluate(_pipeline(folder), desk.test)
-        report = _report(desk, base.exits, heads, calibration, evaluation, tuned=tuned is not None)
+        report = _report(desk, base.exits, heads, calibration, evaluation, tuned)
         (folder / "evaluation.json").write_text(
             json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8"
         )
@@ -111,14 +114,18 @@ def away(pool: np.ndarray, examples: np.ndarray) -> np.ndarray:
     return np.asarray((pool @ examples.T).max(1) < _TOO_NEAR)
 
 
-def _fit(desk: Desk, base: Encoder, pools: Pools, seed: int, tuned: Tuned | None) -> tuple[Heads, ...]:
-    """The heads of every exit."""
-    examples = examples_of(desk)
+def fit_desk(
+    desk: Desk, base: Encoder, pools: Pools, seed: int, tuned: Tuned | None = None
+) -> tuple[Heads, ...]:
+    """The heads of every exit, the last one's last."""
+    taught = NOTHING if tuned is None else tuned.taught
+    examples = [*examples_of(desk), *taught.examples]
+    out_of_scope = [*pools.out_of_scope, *taught.outliers]
     x = base.embed([text for text, _ in examples], "Embedding the examples")
-    pool = base.embed(pools.out_of_scope, "Embedding the out-of-scope pool")
+    pool = base.embed(out_of_scope, "Embedding the out-of-scope pool")
     # An encoder that was tuned on the desk has no such measure any more; its pool was sifted before.
     kept = away(pool[-1], x[-1]) if tuned is None else np.ones(pool.shape[1], bool)
-    texts = [*(text for text, _ in examples), *np.array(pools.out_of_scope, object)[kept]]
+    texts = [*(text for text, _ in examples), *np.array(out_of_scope, object)[kept]]
     topic = np.array([place for _, place in examples] + [-1] * int(kept.sum()))
     context = base.embed([*pools.follow_ups, *pools.stand_alone], "Embedding the follow-up pool")
     needs_context = np.arange(context.shape[1]) < len(pools.follow_ups)
@@ -171,13 +178,14 @@ def _report(
     heads: Sequence[Heads],
     calibration: Calibration,
     evaluation: Evaluation,
-    *,
-    tuned: bool,
+    tuned: Tuned | None,
 ) -> dict[str, Any]:
     delta = (1 - desk.risk.confidence) / len(desk.languages)
+    taught = NOTHING if tuned is None else tuned.taught
     return {
         "schema_version": 1,
-        "tuned": tuned,
+        "tuned": tuned is not None,
+        **({"taught": taught.as_dict()} if taught else {}),
         "risk": {"max_wrong": desk.risk.max_wrong, "confidence": desk.risk.confidence},
         "answers_to_prove_per_language": answers_to_prove(desk.risk.max_wrong, 1 - delta),
         "thresholds": {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from edge.config import Answering, Settings, Upstream, load_settings
+from edge.config import Answering, Settings, Upstream, load_llm, load_settings
 from edge.errors import ConfigError
 
 
@@ -206,3 +206,37 @@ def test_answering(value: Any, expected: Answering) -> None:
 def test_answering_refuses(value: Any) -> None:
     with pytest.raises(ValueError, match="off, observe, on"):
         Answering.of(value)
+
+
+LLM = {"BASE_URL": "https://env/v1/", "API_KEY": " sk-env\n", "MODEL_NAME": "env"}
+
+
+def test_an_llm_is_named_by_flags_or_by_the_three_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("frontdesk.toml").write_text('[upstream]\nbase_url = "https://agent/v1"\n')
+    agent = {"FRONTDESK_UPSTREAM_BASE_URL": "https://agent/v1", "FRONTDESK_UPSTREAM_API_KEY": "sk-agent"}
+    assert load_llm(environ=LLM | agent) == (Upstream("https://env/v1", "sk-env"), "env")
+    named = load_llm("https://flag/v1", "flag", LLM | {"BASE_URL": "nonsense"})
+    assert named == (Upstream("https://flag/v1", "sk-env"), "flag")
+    with pytest.raises(ConfigError, match="give --llm-url https://host/v1, or set BASE_URL"):
+        load_llm(environ=agent)
+
+
+@pytest.mark.parametrize(
+    ("flags", "changes", "said"),
+    [
+        ((None, None), {"MODEL_NAME": ""}, "give --llm-model NAME, or set MODEL_NAME"),
+        ((None, None), {"BASE_URL": "x"}, "the variable BASE_URL is 'x': expected an address"),
+        (("https://u:sk-secret@h/v1", None), {}, "the flag --llm-url is 'https://***@h/v1': expected"),
+        ((None, None), {"API_KEY": "sk-secret\x00"}, "the variable API_KEY cannot be used"),
+    ],
+)
+def test_an_llm_that_is_named_wrongly(
+    flags: tuple[str | None, str | None], changes: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_llm(*flags, LLM | changes)
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripted_llm import KEY, by
+from servers import ScriptedUpstream
 from tiny_base import base_weights, few_pools, vocabulary, write_desk
 
+from edge.cli import main
 from edge.errors import BundleError
 from edge.host import open_pipeline
 from edge.query import Query
@@ -134,6 +137,77 @@ def test_the_shipped_topic_heads_are_the_ones_that_were_tuned(
         np.testing.assert_allclose(
             heads.topics.weight * heads.temperature, learnt.weight, rtol=1e-4, atol=1e-6
         )
+
+
+VERBS = ("limps", "bites", "kicks", "sleeps", "runs", "hides", "jumps", "eats")
+FURTHER = tuple(f"my zebra {verb}" for verb in VERBS)
+
+
+def test_what_an_llm_labelled_is_learnt_and_not_answered_by_itself(
+    desk: Path, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from export import desk_distill
+    from export.traffic import Taught
+
+    learnt: list[Any] = []
+
+    def kept(base: Any, texts: Any, *args: Any) -> Any:
+        learnt.append(texts)
+        return tune(base, texts, *args)
+
+    tune = desk_distill.tune
+    monkeypatch.setattr(desk_distill, "tune", kept)
+    loaded, base, pools = load_desk(desk), Encoder(tiny_base), few_pools()
+    place = [topic.id for topic in loaded.topics].index("returns")
+    taught = Taught(
+        tuple((text, place) for text in FURTHER), ("sing of zebras", *pools.out_of_scope), "some-llm"
+    )
+    plan = desk_distill.Plan(epochs=8, batch=16, noise=0.0)
+    bundle, _ = desk_distill.distill_desk(loaded, base, pools, tmp_path / "out", plan=plan, taught=taught)
+    [texts] = learnt
+    topic_of = dict(zip(texts.texts, texts.topic.tolist(), strict=True))
+    assert [topic_of[text] for text in FURTHER] == [place] * len(FURTHER)
+    assert topic_of["sing of zebras"] == -1
+    # What was kept out to calibrate must not come back as something that was learnt.
+    outside = {base.normaliser.reading(text) for text in pools.out_of_scope}
+    assert len(outside - topic_of.keys()) > len(outside) / 30
+    pipeline = open_pipeline(tmp_path / "out")
+    reading = pipeline.runtime.router.read("my zebra snores")
+    assert reading is not None
+    assert reading.topic == "returns"
+    normaliser = pipeline.runtime.bundle.normaliser
+    assert pipeline.judge(Query.of_text("refund me", normaliser)).reason == "exact"
+    assert pipeline.judge(Query.of_text(FURTHER[0], normaliser)).reason != "exact"
+    assert "zebra" not in (tmp_path / "out/answers.jsonl").read_text("utf-8")
+    assert "zebra" not in (tmp_path / "out/frontdesk.json").read_text("utf-8")
+    report = json.loads((tmp_path / "out/evaluation.json").read_text("utf-8"))
+    assert (report["taught"]["model"], report["taught"]["examples"]) == ("some-llm", len(FURTHER))
+    assert "8 further examples and" in (tmp_path / "out/README.md").read_text("utf-8")
+    assert bundle.version == pipeline.runtime.bundle.version
+
+
+def test_the_command_labels_and_tunes(
+    desk: Path,
+    tiny_base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    traffic = tmp_path / "traffic.txt"
+    traffic.write_text("\n".join(FURTHER), "utf-8")
+    monkeypatch.setenv("API_KEY", KEY)
+    monkeypatch.setenv("MODEL_NAME", "some-llm")
+    command = ["distill", str(desk), "-o", str(tmp_path / "out"), "--base", str(tiny_base), "--epochs", "1"]
+    with ScriptedUpstream() as upstream:
+        upstream.script = by(lambda _: "returns")
+        assert main([*command, "--llm", str(traffic), "--llm-url", upstream.url, "--llm-price", "1,2"]) == 0
+        assert upstream.last().headers["authorization"] == f"Bearer {KEY}"
+        assert upstream.last().json()["model"] == "some-llm"
+    report = json.loads((tmp_path / "out/evaluation.json").read_text("utf-8"))
+    assert report["taught"] == {"model": "some-llm", "examples": len(FURTHER), "outliers": 0}
+    printed = capsys.readouterr()
+    assert "8 further examples and 0 outliers go into the training" in printed.err
+    assert KEY not in printed.out + printed.err
 
 
 def labels_of(folder: Path, topics: int = 3) -> np.ndarray:

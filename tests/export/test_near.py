@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.near import NEAR, near_groups, near_pairs, trigrams
+from export.near import NEAR, near_any, near_groups, near_pairs, trigrams
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,10 @@ def test_a_chain_is_one_group() -> None:
     longer = [*texts, "abcdefghijklmnopqrst", "abcdefghijklmnopqrstuvwxyz0"]
     assert (4, 0) not in set(near_pairs(longer))
     assert near_groups([*longer, "other"]) == [[0, 1, 2, 3, 4], [5]]
+
+
+def test_near_any_names_the_places_of_the_first_list() -> None:
+    texts = ["returns", "When do you open?!", "几点开门呀", "returns"]
+    assert near_any(texts, ["when do you open", "几点开门"]) == {1, 2}
+    assert near_any(texts, []) == set()
+    assert near_any([], texts) == set()

@@ -168,7 +168,7 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(
 def test_the_target_is_checked_before_anything_is_trained(
     desk_folder: Path, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("export.train._fit", lambda *_: pytest.fail("the training began"))
+    monkeypatch.setattr("export.train.fit_desk", lambda *_: pytest.fail("the training began"))
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
     for target, said in (("file", "is not a folder"), ("file/a/b", "is a file"), ("link", "is not a folder")):
