@@ -13,7 +13,7 @@ from edge.errors import BundleError
 from edge.guards import Guards
 from edge.normaliser import NORMALISER_VERSION, Lang, LangRule, Normaliser
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MANIFEST = "frontdesk.json"
 MAX_TOKENS = 512
 ROUTER_FILE = "onnx/model_quantized.onnx"
@@ -31,15 +31,14 @@ class Topic:
     volatility: str = "static"
     valid_until: date | None = None
     tools: tuple[str, ...] = ()
-    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """From where on a group's topics are answered, and under which proof.
 
-    ``bound``: upper bound of the wrong-answer rate at this threshold on calibration data, at
-    the desk's confidence. ``proven``: whether that bound is at most ``max_wrong``.
+    ``bound``: upper bound of the wrong-answer rate at this threshold on calibration data.
+    ``proven``: whether it is at most ``max_wrong`` at the desk's confidence, by a test fixed beforehand.
     """
 
     confidence: float
@@ -78,9 +77,14 @@ class Bundle:
     answer_topics: Mapping[str, str]
 
     def threshold(self, topic: Topic, lang: Lang) -> Threshold | None:
-        """The threshold of a topic's group for a language; the language's own where it has none."""
-        own = self.thresholds.get(f"{topic.group}/{lang}")
-        return self.thresholds.get(str(lang)) if own is None else own
+        """The threshold of a topic for a language: its own stricter one, else that of its group.
+
+        A topic without a group belongs to the language's own.
+        """
+        own = self.thresholds.get(f"topic:{topic.id}/{lang}")
+        if own is not None:
+            return own
+        return self.thresholds.get(str(lang) if topic.group is None else f"{topic.group}/{lang}")
 
     def answer_topic(self, text: str) -> str | None:
         """The topic whose curated answer ``text`` is, if it is one of ours."""
@@ -223,9 +227,6 @@ def _topic(entry: Mapping[str, Any]) -> Topic:
         volatility=entry["volatility"],
         valid_until=None if until is None else date.fromisoformat(until),
         tools=tuple(entry["tools"]),
-        confidence=None
-        if entry["confidence"] is None
-        else _share(entry["confidence"], f"the confidence of {entry['id']}"),
     )
 
 

@@ -25,8 +25,9 @@ def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
         for s in report["test"]["strata"]
     )
     thresholds = "\n".join(
-        f"| {lang} | {t['confidence']:.4f} | {t['bound']:.2%} | {'yes' if t['proven'] else 'no'} |"
-        for lang, t in report["thresholds"].items()
+        f"| {key} | {t['confidence']:.4f} | {t['answered']} of {t['questions']} | {t['wrong']} "
+        f"| {t['bound']:.2%} | {t['max_wrong']:.1%} | {'yes' if t['proven'] else 'no'} |"
+        for key, t in report["thresholds"].items()
     )
     left = report["test"]["exits"]
     exits = "\n".join(
@@ -37,6 +38,8 @@ def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
     risk = report["risk"]
     taught = _TAUGHT.format(**report["taught"]) if "taught" in report else ""
     languages = ", ".join(map(str, desk.languages))
+    named = (f"{name} {share:.0%}" for name, share in report["traffic"].items())
+    traffic = ", ".join(named) if report["traffic"] else "as the calibration questions are"
     return f"""---
 license: apache-2.0
 language: [{languages}]
@@ -61,13 +64,14 @@ how surely.
 
 ## Thresholds
 Stated risk: at most {risk["max_wrong"]:.1%} wrong among local answers, at {risk["confidence"]:.0%}
-confidence; proving it takes {report["answers_to_prove_per_language"]} held-out answers without an error in
-each language.
-The bound is Clopper and Pearson's on `eval/calibrate.jsonl`, at the threshold with the smallest bound. That
-threshold was chosen on the same questions, so the bound is a guide until a language is proven.
+confidence, for traffic like this: {traffic}. Proving it takes {report["answers_to_prove"]} held-out answers
+without an error, or more with some, in each language.
+A proven threshold is the loosest that passed tests in an order fixed beforehand, on the questions of
+`eval/calibrate.jsonl` in the traffic's proportions. The bound of an unproven one was chosen on the same
+questions and is a guide. Both hold for questions like those in the file.
 
-| language | confidence from | upper bound of wrong answers | proven |
-|---|---|---|---|
+| for | confidence from | answered | of these wrong | upper bound of wrong answers | stated | proven |
+|---|---|---|---|---|---|---|
 {thresholds}
 
 ## Held-out test questions (`eval/test.jsonl`, used for nothing else)

@@ -18,6 +18,8 @@ DESK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")  # it becomes a head
 ROUTES = ("answer", "tool", "agent")
 VOLATILITIES = ("static", "daily", "live", "personal")
 OUT_OF_SCOPE = "oos"
+FOLLOW_UP = "follow_up"  # the kind of a question that needs its history: no answer to it can be right
+STRATA = ("in_scope", "out_of_scope", FOLLOW_UP)
 _DESK_KEYS = {
     "name",
     "title",
@@ -28,7 +30,6 @@ _DESK_KEYS = {
     "unproven",
     "groups",
     "system_prompts",
-    "defaults",
 }
 _TOPIC_KEYS = {
     "id", "title", "route", "group", "examples", "answer", "valid_until", "volatility", "tags", "tools",
@@ -68,7 +69,10 @@ class DeskTopic:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A held-out question. ``topic`` is a topic id or ``oos``; ``kind`` is free, for the tables."""
+    """A held-out question. ``topic`` is a topic id or ``oos``.
+
+    ``kind`` is free, for the tables, but for ``follow_up``: such a turn needs its history.
+    """
 
     text: str
     topic: str
@@ -77,6 +81,13 @@ class Question:
     history: tuple[Turn, ...] = ()
     where: str = ""
 
+    @property
+    def stratum(self) -> str:
+        """Which part of the traffic it stands for, one of STRATA."""
+        if self.kind == FOLLOW_UP:
+            return FOLLOW_UP
+        return "out_of_scope" if self.topic == OUT_OF_SCOPE else "in_scope"
+
     def query(self, normaliser: Normaliser) -> Query:
         """The query that the server would make of this question."""
         return Query.of_text(self.text, normaliser, self.history)
@@ -84,7 +95,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The whole source folder."""
+    """The whole source folder.
+
+    ``traffic``: the shares of STRATA that the stated risk holds for; without any, as the calibration
+    questions are. ``groups``: groups of topics with the rate that each states.
+    """
 
     folder: Path
     name: str
@@ -93,6 +108,7 @@ class Desk:
     tools: tuple[Mapping[str, Any], ...] = ()
     risk: Risk = Risk()
     traffic: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, float] = field(default_factory=dict)
     public: bool = False
     unproven: str = "forward"
     system_prompts: str | tuple[str, ...] = "any"
@@ -143,6 +159,10 @@ def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 1e-6 <= value <= 1 - 1e-6
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
 def _given(entry: Mapping[str, Any], key: str, default: object) -> Any:  # noqa: ANN401 - unchecked yet
     value = entry.get(key)
     return default if value is None else value
@@ -177,11 +197,13 @@ class _Reader:
             self._problem(head, "public", f"must be true or false, got {public!r}")
             public = False
         traffic = self._traffic(head)
+        groups = self._groups(head, risk)
         prompts: str | tuple[str, ...] = "any"
         if head.get("system_prompts", "any") != "any":
             prompts = self._strings(head, "system_prompts", None, "'any' or a list of texts")
         tools = self._tools()
         topics = self._topics(languages, {str(tool.get("name")) for tool in tools})
+        self._rates(topics, groups, risk)
         ids = [topic.id for topic in topics]
         calibrate = load_questions(self.folder / "eval/calibrate.jsonl", ids, self.problems)
         test = load_questions(self.folder / "eval/test.jsonl", ids, self.problems)
@@ -195,6 +217,7 @@ class _Reader:
             tools=tuple(tools),
             risk=risk,
             traffic=traffic,
+            groups=groups,
             public=public,
             unproven=unproven,
             system_prompts=prompts,
@@ -212,12 +235,48 @@ class _Reader:
 
     def _traffic(self, head: Located) -> dict[str, float]:
         given = _given(head, "traffic", {})
-        if not isinstance(given, dict) or not all(
-            isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in given.values()
+        if (
+            not isinstance(given, dict)
+            or not given.keys() <= set(STRATA)
+            or not all(_is_count(share) for share in given.values())
+            or (given and not 0 < sum(given.values()) < float("inf"))
         ):
-            self._problem(head, "traffic", "must map names to shares, as in {en: 0.4, zh: 0.6}")
+            example = "{in_scope: 0.7, out_of_scope: 0.15, follow_up: 0.15}"
+            self._problem(head, "traffic", f"takes the shares of what users ask, as in {example}")
             return {}
-        return {str(name): share for name, share in given.items()}
+        return {str(name): float(share) for name, share in given.items()}
+
+    def _groups(self, head: Located, risk: Risk) -> dict[str, float]:
+        given = _given(head, "groups", {})
+        if not isinstance(given, dict) or not all(
+            isinstance(name, str)
+            and TOPIC_ID.fullmatch(name)
+            and name not in tuple(Lang)
+            and (entry is None or (isinstance(entry, dict) and entry.keys() <= {"max_wrong"}))
+            and _is_share((entry or {}).get("max_wrong", risk.max_wrong))
+            for name, entry in given.items()
+        ):
+            self._problem(
+                head,
+                "groups",
+                f"takes names that match {TOPIC_ID.pattern}, as in {{finance: {{max_wrong: 0.005}}}}",
+            )
+            return {}
+        return {str(name): (entry or {}).get("max_wrong", risk.max_wrong) for name, entry in given.items()}
+
+    def _rates(self, topics: Sequence[DeskTopic], groups: Mapping[str, float], risk: Risk) -> None:
+        """Topics name groups that there are, and state rates that are stricter than their group's."""
+        for topic in topics:
+            if topic.group is not None and topic.group not in groups:
+                self.problems.append(
+                    f"{topic.where}: 'group' {topic.group!r} is not in 'groups' of desk.yaml; add it there."
+                )
+            rate = risk.max_wrong if topic.group is None else groups.get(topic.group, risk.max_wrong)
+            if topic.max_wrong is not None and topic.max_wrong >= rate:
+                self.problems.append(
+                    f"{topic.where}: 'max_wrong' of a topic must be under its group's {rate:g}, "
+                    f"got {topic.max_wrong:g}."
+                )
 
     def _tools(self) -> list[Located]:
         path = self.folder / "tools.yaml"

@@ -1,18 +1,25 @@
 """What a bundle does with held-out questions: answered, wrong, forwarded and why, and how fast."""
 
-import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from edge.decision import Decision
+from edge.bundle import Bundle
+from edge.normaliser import Lang
 from edge.pipeline import Pipeline
+from export.calibrate import answers_of, sample
 from export.desk import OUT_OF_SCOPE, Question
+from export.judged import Judged, judge
+from export.risk import upper_bound
 
 WORST = 10  # errors that the table shows
+POINTS = 120  # of a curve
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of questions out of scope
+BINS = 10
+CONFUSIONS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +35,77 @@ class Stratum:
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """From a confidence on: ``answered`` questions, ``wrong`` of them, and the upper bound of that rate."""
+
+    confidence: float
+    answered: int
+    wrong: int
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Traffic of which ``out_of_scope`` lies out of scope: shares of turns answered, of answers wrong.
+
+    ``bound``: the upper bound of the second, on as many questions as have this mix.
+    """
+
+    out_of_scope: float
+    answered: float
+    wrong: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Questions whose confidence lies in a tenth of [0, 1]: its mean, and the share whose topic was right."""
+
+    questions: int
+    confidence: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """A topic: ``questions`` that ask it, ``found`` of them as the best topic; its answers and wrong ones."""
+
+    topic: str
+    questions: int
+    found: int
+    answered: int
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """``count`` questions about ``topic`` whose best topic was ``taken_for``, one of them as an example."""
+
+    topic: str
+    taken_for: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRow:
+    """What a guard kept from being answered with the confidence for it, right and wrong answers.
+
+    ``alone``: how many of both no other guard would have stopped.
+    """
+
+    name: str
+    right: int
+    wrong: int
+    alone: int
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """Counts by stratum, every wrong answer with its text, reasons of forwards, milliseconds.
 
-    ``exits``: how many questions were read down to each exit.
+    ``exits``: how many questions were read down to each exit. ``curves`` and ``mixes`` are by language.
+    ``ms``: 101 quantiles of the time from text to decision.
     """
 
     strata: tuple[Stratum, ...]
@@ -41,6 +115,13 @@ class Evaluation:
     p50_ms: float
     p99_ms: float
     exits: dict[str, int] = field(default_factory=dict)
+    curves: dict[str, tuple[Point, ...]] = field(default_factory=dict)
+    mixes: dict[str, tuple[Mix, ...]] = field(default_factory=dict)
+    reliability: tuple[Bin, ...] = ()
+    topics: tuple[TopicRow, ...] = ()
+    confusions: tuple[Confusion, ...] = ()
+    guards: tuple[GuardRow, ...] = ()
+    ms: tuple[float, ...] = ()
 
     def total(self, lang: str | None = None) -> Stratum:
         """All kinds together, of one language or of both."""
@@ -59,30 +140,47 @@ class Evaluation:
         return asdict(self)
 
 
-def evaluate(pipeline: Pipeline, questions: Sequence[Question]) -> Evaluation:
-    """Judge every question with the pipeline as it is served."""
-    bundle = pipeline.runtime.bundle
-    decisions: list[Decision] = []
-    times: list[float] = []
-    for question in questions:
-        start = time.perf_counter()
-        decisions.append(pipeline.judge(question.query(bundle.normaliser)))
-        times.append((time.perf_counter() - start) * 1000)
-    judged = list(zip(questions, decisions, strict=True))
-    keys = sorted({(q.lang, q.kind) for q in questions})
-    in_scope = [(q, d) for q, d in judged if q.topic != OUT_OF_SCOPE and d.topic is not None]
+def evaluate(
+    pipeline: Pipeline,
+    questions: Sequence[Question],
+    traffic: Mapping[str, float] | None = None,
+    confidence: float = 0.95,
+) -> Evaluation:
+    """Judge every question with the pipeline as it is served.
+
+    ``traffic``: the shares of the strata that curves and mixes hold for; else as the questions are.
+    ``confidence``: that of the upper bounds.
+    """
+    judged = judge(pipeline, questions)
+    return summarise(pipeline.runtime.bundle, judged, traffic or {}, confidence)
+
+
+def summarise(
+    bundle: Bundle, judged: Sequence[Judged], traffic: Mapping[str, float], confidence: float
+) -> Evaluation:
+    """The figures of questions that were judged with a bundle."""
+    keys = sorted({(row.question.lang, row.question.kind) for row in judged})
+    in_scope = [
+        row for row in judged if row.question.topic != OUT_OF_SCOPE and row.decision.topic is not None
+    ]
     answerable = {topic.id for topic in bundle.topics if topic.route == "answer"}
+    exits = Counter(row.decision.reading.exit for row in judged if row.decision.reading)
+    ms = np.percentile([row.ms for row in judged], range(101)) if judged else np.zeros(101)
     return Evaluation(
         strata=tuple(_stratum(lang, kind, judged, answerable) for lang, kind in keys),
-        topic_accuracy=sum(q.topic == d.topic for q, d in in_scope) / max(1, len(in_scope)),
+        topic_accuracy=sum(r.question.topic == r.decision.topic for r in in_scope) / max(1, len(in_scope)),
         errors=_errors(judged),
-        reasons=dict(Counter(str(d.reason) for _, d in judged if d.answer is None).most_common()),
-        exits={
-            str(exit_): count
-            for exit_, count in sorted(Counter(d.reading.exit for d in decisions if d.reading).items())
-        },
-        p50_ms=float(np.percentile(times, 50)) if times else 0.0,
-        p99_ms=float(np.percentile(times, 99)) if times else 0.0,
+        reasons=dict(Counter(str(r.decision.reason) for r in judged if not r.answered).most_common()),
+        p50_ms=float(ms[50]),
+        p99_ms=float(ms[99]),
+        exits={str(exit_): count for exit_, count in sorted(exits.items())},
+        curves={str(lang): _curve(sample(judged, lang, traffic), confidence) for lang in bundle.languages},
+        mixes={str(lang): _mixes(judged, lang, traffic, confidence) for lang in bundle.languages},
+        reliability=_reliability(judged),
+        topics=_topics(judged, [topic.id for topic in bundle.topics]),
+        confusions=_confusions(judged),
+        guards=_guards(judged),
+        ms=tuple(map(float, ms)),
     )
 
 
@@ -103,6 +201,9 @@ def table(evaluation: Evaluation) -> str:
     lines.append(f"read down to layer       {left}")
     reasons = ", ".join(f"{reason} {count}" for reason, count in evaluation.reasons.items())
     lines.append(f"forwarded because        {reasons}")
+    if evaluation.guards:
+        stopped = ", ".join(f"{g.name} {g.wrong}/{g.right}" for g in evaluation.guards)
+        lines.append(f"guards, wrong/right      {stopped}")
     if evaluation.errors:
         lines.append("wrong, surest first")
     lines += [
@@ -115,34 +216,115 @@ def table(evaluation: Evaluation) -> str:
     return "\n".join(lines)
 
 
-def _stratum(
-    lang: str, kind: str, judged: Sequence[tuple[Question, Decision]], answerable: set[str]
-) -> Stratum:
-    rows = [(q, d) for q, d in judged if (q.lang, q.kind) == (lang, kind)]
-    answered = [(q, d) for q, d in rows if d.answer is not None]
+def _stratum(lang: str, kind: str, judged: Sequence[Judged], answerable: set[str]) -> Stratum:
+    rows = [row for row in judged if (row.question.lang, row.question.kind) == (lang, kind)]
     return Stratum(
         lang=str(lang),
         kind=kind,
         questions=len(rows),
-        answerable=sum(q.topic in answerable for q, _ in rows),
-        answered=len(answered),
-        wrong=sum(d.topic != q.topic for q, d in answered),
+        answerable=sum(row.question.topic in answerable for row in rows),
+        answered=sum(row.answered for row in rows),
+        wrong=sum(row.answered and not row.right for row in rows),
     )
 
 
-def _errors(judged: Sequence[tuple[Question, Decision]]) -> tuple[dict[str, Any], ...]:
+def _errors(judged: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
     """The wrong local answers, surest first."""
-    wrong = [_error(q, d) for q, d in judged if d.answer is not None and d.topic != q.topic]
-    return tuple(sorted(wrong, key=lambda error: -error["confidence"]))
+    wrong = sorted((r for r in judged if r.answered and not r.right), key=lambda r: -r.confidence)
+    return tuple(
+        {
+            "text": row.question.text,
+            "history": [turn.text for turn in row.question.history],
+            "kind": row.question.kind,
+            "lang": str(row.question.lang),
+            "topic": row.question.topic,
+            "answered_with": row.decision.topic,
+            "confidence": row.confidence,
+            "exit": row.decision.reading.exit if row.decision.reading else None,
+        }
+        for row in wrong
+    )
 
 
-def _error(question: Question, decision: Decision) -> dict[str, Any]:
-    return {
-        "text": question.text,
-        "history": [turn.text for turn in question.history],
-        "kind": question.kind,
-        "lang": str(question.lang),
-        "topic": question.topic,
-        "answered_with": decision.topic,
-        "confidence": decision.confidence,
-    }
+def _curve(rows: Sequence[Judged], confidence: float) -> tuple[Point, ...]:
+    answers = answers_of(rows)
+    cuts = answers.cuts()
+    if len(cuts) > POINTS:
+        cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, POINTS).astype(int))]
+    wrong = np.cumsum(answers.wrong)
+    return tuple(
+        Point(answers.below(n), n, int(wrong[n - 1]), upper_bound(int(wrong[n - 1]), n, confidence))
+        for n in map(int, cuts)
+    )
+
+
+def _mixes(
+    judged: Sequence[Judged], lang: Lang, traffic: Mapping[str, float], confidence: float
+) -> tuple[Mix, ...]:
+    """The served thresholds under other shares of questions out of scope; the rest keeps its proportions."""
+    strata = Counter(row.question.stratum for row in judged if row.question.lang is lang)
+    shares = traffic or {name: float(count) for name, count in strata.items()}
+    inside = {name: share for name, share in shares.items() if name != "out_of_scope" and share}
+    if not strata["out_of_scope"] or not inside:
+        return ()
+    mixes = []
+    for part in SHARES:
+        mix = {name: share / sum(inside.values()) * (1 - part) for name, share in inside.items()}
+        rows = sample(judged, lang, mix | {"out_of_scope": part})
+        answered = sum(row.answered for row in rows)
+        wrong = sum(row.answered and not row.right for row in rows)
+        mixes.append(
+            Mix(
+                part,
+                answered / max(1, len(rows)),
+                wrong / max(1, answered),
+                upper_bound(wrong, answered, confidence),
+            )
+        )
+    return tuple(mixes)
+
+
+def _reliability(judged: Sequence[Judged]) -> tuple[Bin, ...]:
+    """Of every question that was read and stands alone: is the confidence the share that is right?"""
+    bins: dict[int, list[Judged]] = defaultdict(list)
+    for row in judged:
+        if row.decision.reading is not None and not row.question.history:
+            bins[min(BINS - 1, int(row.decision.reading.confidence * BINS))].append(row)
+    return tuple(
+        Bin(
+            len(rows),
+            sum(row.confidence for row in rows) / len(rows),
+            sum(row.right for row in rows) / len(rows),
+        )
+        for _, rows in sorted(bins.items())
+    )
+
+
+def _topics(judged: Sequence[Judged], topics: Sequence[str]) -> tuple[TopicRow, ...]:
+    asked = Counter(row.question.topic for row in judged)
+    found = Counter(row.question.topic for row in judged if row.question.topic == row.decision.topic)
+    answered = Counter(row.decision.topic for row in judged if row.answered)
+    wrong = Counter(row.decision.topic for row in judged if row.answered and not row.right)
+    return tuple(TopicRow(t, asked[t], found[t], answered[t], wrong[t]) for t in topics)
+
+
+def _confusions(judged: Sequence[Judged]) -> tuple[Confusion, ...]:
+    """The pairs of topics that are taken for each other most often, in questions that stand alone."""
+    pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in judged:
+        asked, said = row.question.topic, row.decision.topic
+        if said not in (None, asked) and asked != OUT_OF_SCOPE and not row.question.history:
+            pairs[asked, str(said)].append(row.question.text)
+    worst = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))[:CONFUSIONS]
+    return tuple(Confusion(asked, said, len(texts), texts[0]) for (asked, said), texts in worst)
+
+
+def _guards(judged: Sequence[Judged]) -> tuple[GuardRow, ...]:
+    """What the guards kept from being answered although the confidence would have done."""
+    right, wrong, alone = Counter[str](), Counter[str](), Counter[str]()
+    for row in judged:
+        for name in row.stopped_by:
+            (right if row.right else wrong)[name] += 1
+            alone[name] += len(row.stopped_by) == 1
+    names = sorted({*right, *wrong}, key=lambda name: (-wrong[name], -right[name], name))
+    return tuple(GuardRow(name, right[name], wrong[name], alone[name]) for name in names)

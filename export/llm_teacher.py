@@ -18,7 +18,7 @@ import numpy as np
 from edge.errors import DeskError, LLMError
 from export.desk import OUT_OF_SCOPE, Desk
 from export.encoder import Encoder
-from export.heads import features_of, log_sum
+from export.heads import features_of, log_sum, novelty_of
 from export.label_file import LabelFile
 from export.llm import Llm, Usage
 from export.llm_labels import BATCH, Labeller, batches_of
@@ -108,7 +108,8 @@ def disagreements(
     heads = fit_desk(desk, base, pools, seed)[-1]
     x = base.embed([said.text for said in labels], "Embedding the traffic")
     logits = heads.topics(features_of(x))
-    in_scope = 1 / (1 + np.exp(-heads.in_scope(x[-1], logits)))
+    novelty = novelty_of(base.tokens([said.text for said in labels]), heads.vocabulary)
+    in_scope = 1 / (1 + np.exp(-heads.in_scope(x[-1], logits, novelty)))
     confidence = in_scope * np.exp(logits.max(1) - log_sum(logits))
     sure = heads.held.confidence >= SURE
     if sure.any():

@@ -16,7 +16,7 @@ from edge.bundle import MANIFEST, ROUTER_FILE, SCHEMA_VERSION, file_sha256
 from edge.errors import BundleError
 from edge.normaliser import NORMALISER_VERSION, LangRule
 from edge.query import fingerprint
-from export.calibrate import Calibration
+from export.calibrate import MAX_NEEDS_CONTEXT, MAX_NEEDS_CONTEXT_IN_DIALOGUE, Calibration
 from export.desk import Desk, DeskTopic
 from export.encoder import Encoder
 from export.guards import guard_data, topic_signals
@@ -55,8 +55,8 @@ def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str
         },
         "limits": {
             "min_in_scope": 0.5,
-            "max_needs_context": calibration.max_needs_context,
-            "max_needs_context_in_dialogue": calibration.max_needs_context_in_dialogue,
+            "max_needs_context": MAX_NEEDS_CONTEXT,
+            "max_needs_context_in_dialogue": MAX_NEEDS_CONTEXT_IN_DIALOGUE,
         },
         "topics": [_topic(topic, guards, base) for topic in desk.topics],
         "tools": [dict(tool) for tool in desk.tools],
@@ -196,7 +196,6 @@ def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Encoder) -> dict[s
         "valid_until": topic.valid_until.isoformat() if topic.valid_until else None,
         "tags": list(topic.tags),
         "tools": list(topic.tools),
-        "confidence": None,
         # Only a curated answer can be the wrong answer to a changed question.
         "signals": topic_signals(guards, texts, base.normaliser) if topic.route == "answer" else None,
     }

@@ -15,7 +15,7 @@ from edge.bundle import Bundle, load_bundle
 from edge.pipeline import Pipeline
 from edge.router import Router, load_router
 from edge.stages import Runtime
-from export.calibrate import OPEN, Calibration, answers_to_prove, calibrate, score
+from export.calibrate import OPEN, Calibration, calibrate
 from export.card import bundle_card
 from export.compose import compose_router
 from export.desk import Desk, DeskTopic, load_desk
@@ -23,9 +23,11 @@ from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
 from export.exits import exit_rules
 from export.heads import Head, Heads, TrainingSet, features_of, fit_heads, fold_of, vocabulary_of
+from export.judged import judge
 from export.pack import Staging, check_target, manifest_of, seal, write_bundle
 from export.pools import Pools, load_pools
 from export.progress import Progress
+from export.risk import answers_to_prove, questions_to_prove
 from export.traffic import NOTHING, Taught
 
 # A pool text nearer than this to an example may well ask what the desk answers.
@@ -65,13 +67,13 @@ def train_desk(
     rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
     router = compose_router(base.weights(), heads, rules)
     with Staging(out) as folder:
-        opened = Calibration({str(lang): OPEN for lang in desk.languages}, 1.0, 1.0)
+        opened = Calibration({str(lang): OPEN for lang in desk.languages})
         write_bundle(folder, desk, base, router, manifest_of(desk, base, opened))
-        calibration = calibrate(desk, score(_pipeline(folder), desk.calibrate))
+        calibration = calibrate(desk, judge(_pipeline(folder), desk.calibrate))
         manifest = manifest_of(desk, base, calibration)
         manifest["self_test"] = _self_test(desk, base, folder)
         seal(folder, manifest)
-        evaluation = evaluate(_pipeline(folder), desk.test)
+        evaluation = evaluate(_pipeline(folder), desk.test, desk.traffic, desk.risk.confidence)
         report = _report(desk, base.exits, heads, calibration, evaluation, tuned)
         (folder / "evaluation.json").write_text(
             json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8"
@@ -180,20 +182,27 @@ def _report(
     evaluation: Evaluation,
     tuned: Tuned | None,
 ) -> dict[str, Any]:
-    delta = (1 - desk.risk.confidence) / len(desk.languages)
+    delta = calibration.delta
     taught = NOTHING if tuned is None else tuned.taught
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "tuned": tuned is not None,
         **({"taught": taught.as_dict()} if taught else {}),
         "risk": {"max_wrong": desk.risk.max_wrong, "confidence": desk.risk.confidence},
-        "answers_to_prove_per_language": answers_to_prove(desk.risk.max_wrong, 1 - delta),
+        "traffic": dict(desk.traffic),
+        "delta_of_each": delta,
+        "answers_to_prove": answers_to_prove(desk.risk.max_wrong, 1 - delta),
         "thresholds": {
-            key: {"confidence": t.confidence, "bound": t.bound, "proven": t.proven}
-            for key, t in calibration.thresholds.items()
+            key: {
+                **{name: getattr(threshold, name) for name in ("confidence", "bound", "proven", "max_wrong")},
+                "answered": finding.answered,
+                "wrong": finding.wrong,
+                "questions": finding.questions,
+                "questions_to_prove": questions_to_prove(finding, threshold.max_wrong, delta),
+            }
+            for key, threshold in calibration.thresholds.items()
+            for finding in [calibration.findings[key]]
         },
-        "max_needs_context": calibration.max_needs_context,
-        "max_needs_context_in_dialogue": calibration.max_needs_context_in_dialogue,
         "exits": [
             {
                 "exit": exit_,
@@ -208,4 +217,4 @@ def _report(
 
 def _without_times(evaluation: Evaluation) -> dict[str, Any]:
     """Times differ from run to run; a bundle of the same desk and seed shall not."""
-    return replace(evaluation, p50_ms=0.0, p99_ms=0.0).as_dict()
+    return replace(evaluation, p50_ms=0.0, p99_ms=0.0, ms=()).as_dict()

@@ -56,11 +56,8 @@ def _by_confidence(case: Case, reading: Reading, topic: Topic, bundle: Bundle) -
     threshold = None if lang is None else bundle.threshold(topic, lang)
     if threshold is None:
         return case.because(Reason.UNPROVEN, "no threshold")
-    needed = threshold.confidence
-    if topic.confidence is not None:
-        needed = max(needed, topic.confidence)
-    if reading.confidence < needed:
-        case = case.because(Reason.LOW_CONFIDENCE, f"{reading.confidence:.3f}<{needed:.3f}")
+    if reading.confidence < threshold.confidence:
+        case = case.because(Reason.LOW_CONFIDENCE, f"{reading.confidence:.3f}<{threshold.confidence:.3f}")
     if reading.margin < threshold.margin:
         case = case.because(Reason.LOW_MARGIN, f"{reading.margin:.3f}<{threshold.margin:.3f}")
     if not threshold.proven and not bundle.answer_unproven:

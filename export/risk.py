@@ -1,0 +1,205 @@
+"""From which confidence on answers keep a stated risk: exact bounds, and tests in an order fixed beforehand.
+
+The answers of held-out questions that are a sample of the traffic, n of them from a confidence on, k wrong:
+the upper bound of the wrong-answer rate is Clopper and Pearson's (1934), the quantile 1 - δ of
+Beta(k + 1, n - k). It holds for questions exchangeable with the held-out ones. Where the strata of the
+sample are of fixed sizes in the proportions of the traffic, k is a sum of Bernoulli variables of unequal
+means, which spreads less than a binomial one (Hoeffding 1956), so the bound holds there, too.
+
+A threshold that is chosen by looking at the errors is not proven by the bound at that threshold. So the
+thresholds are tested in an order that scores alone fix: Learn then Test (Angelopoulos et al. 2021) with
+fixed sequences (Maurer et al. 1995), each of which loosens until its first failure and spends its own
+share of δ. The chance that any threshold that passes breaks the stated rate is at most δ.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.stats import beta
+
+# Sequences start at n_min answers, twice, four and eight times as many: one early error ends one sequence.
+MAX_STARTS = 4
+LOOSEN = 1.05  # how many more answers the next threshold of a sequence lets through
+_NEAR = 1.02  # within this factor of its place a threshold goes into the widest gap of the scores
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers that thresholds may let through, surest first.
+
+    ``confidence`` float ``[n]``, falling; ``wrong`` bool ``[n]``; ``questions``: how many questions of the
+    traffic they are the answers of, forwarded ones counted.
+    """
+
+    confidence: np.ndarray
+    wrong: np.ndarray
+    questions: int
+
+    @classmethod
+    def of(cls, confidence: Sequence[float], wrong: Sequence[bool], questions: int) -> "Answers":
+        """The same from any order."""
+        given = np.asarray(confidence, float)
+        order = np.argsort(-given, kind="stable")
+        return cls(given[order], np.asarray(wrong, bool)[order], questions)
+
+    def __add__(self, other: "Answers") -> "Answers":
+        return Answers.of(
+            [*self.confidence, *other.confidence],
+            [*self.wrong, *other.wrong],
+            self.questions + other.questions,
+        )
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    def cuts(self) -> np.ndarray:
+        """After how many answers a threshold can stand: never between two of one confidence."""
+        if not len(self):
+            return np.zeros(0, int)
+        return np.flatnonzero(np.append(self.confidence[1:] < self.confidence[:-1], True)) + 1
+
+    def below(self, answers: int) -> float:
+        """The middle between the last confidence that is let through and the next one."""
+        last = float(self.confidence[answers - 1])
+        following = float(self.confidence[answers]) if answers < len(self) else 0.0
+        return (last + following) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A threshold with its evidence: ``wrong`` of ``answered``, and the upper bound of the rate.
+
+    ``bound`` holds at the confidence of the test that the threshold passed, where it is ``proven``; else it
+    is the smallest that any threshold has, a guide and no proof.
+    """
+
+    confidence: float
+    answered: int
+    wrong: int
+    questions: int
+    bound: float
+    proven: bool
+
+
+NOTHING = Finding(1.0, 0, 0, 0, 1.0, proven=False)
+
+
+@cache
+def upper_bound(wrong: int, answered: int, confidence: float) -> float:
+    """The exact one-sided upper bound of a rate, ``wrong`` out of ``answered`` seen, at ``confidence``."""
+    if wrong >= answered:
+        return 1.0
+    return float(beta.ppf(confidence, wrong + 1, answered - wrong))
+
+
+def answers_to_prove(max_wrong: float, confidence: float) -> int:
+    """Answers without an error that prove ``max_wrong``: n_min = ⌈ln δ / ln(1 - max_wrong)⌉."""
+    return math.ceil(math.log(1 - confidence) / math.log(1 - max_wrong))
+
+
+def find_threshold(answers: Answers, max_wrong: float, delta: float) -> Finding:
+    """The loosest threshold that is proven to keep ``max_wrong`` at confidence 1 - ``delta``.
+
+    Where none is, the one of the smallest bound, unproven; one that answers nothing where there is no answer.
+    """
+    total = len(answers)
+    starts = _starts(total, max_wrong, delta)
+    wrong = np.cumsum(answers.wrong)
+    best = NOTHING
+    for start in starts:
+        level = 1 - delta / len(starts)
+        for place in _sequence(answers, start):
+            bound = upper_bound(int(wrong[place - 1]), place, level)
+            if bound > max_wrong:
+                break
+            if place > best.answered:
+                best = _finding(answers, place, int(wrong[place - 1]), bound, proven=True)
+    return best if best.proven else _least_bound(answers, delta)
+
+
+def _starts(total: int, max_wrong: float, delta: float) -> list[int]:
+    """Where the sequences start; fewer starts need fewer answers each, so their number is settled first."""
+    for count in range(MAX_STARTS, 1, -1):
+        first = answers_to_prove(max_wrong, 1 - delta / count)
+        starts = [first << i for i in range(count)]
+        if starts[-1] <= total:
+            return starts
+    first = answers_to_prove(max_wrong, 1 - delta)
+    return [first] if first <= total else []
+
+
+def _sequence(answers: Answers, start: int) -> list[int]:
+    """The places of a sequence's thresholds, looser and looser, each in the widest gap near its place."""
+    cuts = answers.cuts()
+    total = len(answers)
+    places: list[int] = []
+    aim = float(start)
+    while aim <= total:
+        near = cuts[(cuts >= aim) & (cuts <= max(aim * _NEAR, aim + 1))]
+        if not len(near):
+            near = cuts[cuts >= aim][:1]
+        following = np.append(answers.confidence, 0.0)[near]
+        place = int(near[np.argmax(answers.confidence[near - 1] - following)])
+        if not places or place > places[-1]:
+            places.append(place)
+        aim = max(aim * LOOSEN, aim + 1)
+    return places
+
+
+def _least_bound(answers: Answers, delta: float) -> Finding:
+    best = NOTHING
+    wrong = np.cumsum(answers.wrong)
+    for place in map(int, answers.cuts()):
+        bound = upper_bound(int(wrong[place - 1]), place, 1 - delta)
+        if bound < best.bound:
+            best = _finding(answers, place, int(wrong[place - 1]), bound, proven=False)
+    return best
+
+
+def _finding(answers: Answers, place: int, wrong: int, bound: float, *, proven: bool) -> Finding:
+    return Finding(answers.below(place), place, wrong, answers.questions, bound, proven)
+
+
+def questions_to_prove(finding: Finding, max_wrong: float, delta: float) -> int | None:
+    """How many more questions of the same traffic would prove ``max_wrong``, if errors stay as rare.
+
+    None where what was seen is no rarer than ``max_wrong``: then better topics are needed, not questions.
+    """
+    if finding.proven:
+        return 0
+    if not finding.answered or finding.wrong / finding.answered >= max_wrong:
+        return None
+    low, high = 1.0, 2.0
+    while upper_bound(round(finding.wrong * high), round(finding.answered * high), 1 - delta) > max_wrong:
+        low, high = high, high * 2
+        if high > 2**12:
+            return None
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        bound = upper_bound(round(finding.wrong * middle), round(finding.answered * middle), 1 - delta)
+        low, high = (middle, high) if bound > max_wrong else (low, middle)
+    return math.ceil(finding.questions * (high - 1))
+
+
+def in_proportion(strata: Sequence[str], keys: Sequence[str], shares: Mapping[str, float]) -> list[int]:
+    """The places of as many rows as have the strata in the proportions of ``shares``, else as many as can be.
+
+    Which rows of a stratum stay is settled by the hash of their ``keys``: by no score and by no label. A
+    stratum that has a share and no row leaves nothing: such traffic was not sampled. Shares of 0 and strata
+    that ``shares`` lacks are left out; with no shares at all everything stays.
+    """
+    if not shares:
+        return list(range(len(strata)))
+    total = sum(shares.values())
+    rows = {name: [i for i, stratum in enumerate(strata) if stratum == name] for name in shares}
+    size = min(len(rows[name]) * total / share for name, share in shares.items() if share > 0)
+    kept = []
+    for name, share in shares.items():
+        ordered = sorted(rows[name], key=lambda i: hashlib.sha256(keys[i].encode()).digest())
+        # A hair more than the share, so that 0.15 * 2640 / 1.0 does not lose a row to rounding.
+        kept += ordered[: math.floor(size * share / total + 1e-9)]
+    return sorted(kept)
