@@ -150,18 +150,18 @@ def fit_heads(
         strange = scope & (strangers[topic] == fold)
         known = (folds != fold) & ~strange
         judged = np.flatnonzero((folds == fold) | ((folds >= 0) & strange))
-        head = learnt or _fit_topics(features[known & scope], topic[known & scope], topics, seed)
+        head = learnt or fit_topics(features[known & scope], topic[known & scope], topics, seed)
         near = _fit_scope(x[known], scope[known], seed)
         unheard = scope & (learnt is None) & ~np.isin(topic, topic[known & scope])
         kind = np.select([strange, unheard, scope], [STRANGE, UNHEARD, INSIDE], OUTSIDE)[judged]
         logits = np.where(strangers == fold, ABSENT, head(features[judged]))
         parts.append((judged, kind, logits, near.head(near.features(x[judged]))[:, 0]))
     rows, kind, logits, nearness = (np.concatenate(column) for column in zip(*parts, strict=True))
-    temperature = _temperature(logits[kind == INSIDE], topic[rows[kind == INSIDE]])
+    temperature = temperature_of(logits[kind == INSIDE], topic[rows[kind == INSIDE]])
     logits = logits / temperature
     slopes, offset = _weigh(np.stack([nearness, log_sum(logits)], 1), kind)
     near = _fit_scope(x, scope, seed)
-    final = learnt or _fit_topics(features[scope], topic[scope], topics, seed)
+    final = learnt or fit_topics(features[scope], topic[scope], topics, seed)
     kept = np.flatnonzero(kind != STRANGE)
     kept = kept[np.argsort(rows[kept])]
     score = slopes[0] * nearness + slopes[1] * log_sum(logits) + offset
@@ -200,7 +200,8 @@ def fold_of(texts: Sequence[str], seed: int, count: int = FOLDS) -> np.ndarray:
     return folds
 
 
-def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Head:
+def fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Head:
+    """A topic head on features ``[rows, dims]`` of length 1; topics that no row has get ``ABSENT``."""
     present = np.unique(topic)
     if len(present) < 2:  # a fold of a tiny desk
         bias = np.full(topics, ABSENT, np.float32)
@@ -273,7 +274,8 @@ def _fit_context(examples: np.ndarray, context: np.ndarray, needs_context: np.nd
     return head.scaled(*_platt(held, y))
 
 
-def _temperature(logits: np.ndarray, topic: np.ndarray) -> float:
+def temperature_of(logits: np.ndarray, topic: np.ndarray) -> float:
+    """What to divide logits ``[rows, topics]`` by so that their softmax is calibrated (Guo et al. 2017)."""
     if not len(topic):
         return 1.0
     rows = np.arange(len(topic))

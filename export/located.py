@@ -106,7 +106,7 @@ for _kind in ("bool", "int", "float", "timestamp"):
 
 def read_yaml(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
     """The value of a YAML file. Raises DeskError with the file and the line."""
-    return parse_yaml(_read(path), path)
+    return parse_yaml(read_file(path), path)
 
 
 def parse_yaml(text: str, path: Path, *, aliases: bool = True) -> Any:  # noqa: ANN401 - whatever it holds
@@ -129,7 +129,7 @@ def parse_yaml(text: str, path: Path, *, aliases: bool = True) -> Any:  # noqa: 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line, object) of a JSON lines file. Raises DeskError with the file and the line."""
-    return parse_json_lines(_read(path), path)
+    return parse_json_lines(read_file(path), path)
 
 
 def parse_json_lines(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -150,7 +150,8 @@ def parse_json_lines(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any
         yield number, value
 
 
-def _read(path: Path) -> str:
+def read_file(path: Path) -> str:
+    """The text of a UTF-8 file. Raises DeskError with the file and, where it has one, the line."""
     try:
         data = path.read_bytes()
     except FileNotFoundError as exc:

@@ -1,0 +1,30 @@
+"""Desk advice by the model: what only one sees who has read all examples at once.
+
+Every example is judged by heads that never saw it or a near-duplicate of it, so that what they take for
+another topic is what users' questions will be taken for.
+"""
+
+from collections.abc import Sequence
+
+from export.advice.asked import Asked
+from export.advice.conflicts import conflicts
+from export.advice.gaps import gaps
+from export.advice.judged import judge
+from export.advice.needs import needs
+from export.advice.suspects import suspects
+from export.check import Finding
+from export.desk import Desk
+from export.encoder import Encoder
+from export.pools import load_pools
+
+
+def advise(desk: Desk, base: Encoder, asked: Sequence[Asked] = (), seed: int = 0) -> list[Finding]:
+    """The advice on a desk, kind by kind, the most important of each first; no kind for a desk of one topic.
+
+    ``asked``: what users asked, for the gaps. Raises BundleError for a base whose embeddings tell nothing.
+    """
+    if len(desk.topics) < 2:
+        return []
+    judged = judge(desk, base, seed)
+    found = [*suspects(judged), *conflicts(judged), *needs(judged)]
+    return [*gaps(judged, base, load_pools(), asked, seed), *found] if asked else found

@@ -1,0 +1,157 @@
+"""What users ask and the desk does not cover: questions that fit no topic, or fit one in unusual words."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.cluster import AgglomerativeClustering
+from threadpoolctl import threadpool_limits
+
+from export.advice.asked import Asked
+from export.advice.judged import Judged, softmax
+from export.check import Finding
+from export.encoder import Encoder
+from export.heads import Heads, TrainingSet, features_of, fit_heads, fold_of
+from export.pools import Pools
+from export.train import away
+
+COVERED = 0.5  # confidence; below it a question fits no topic well
+ALIKE = 0.35  # mean cosine similarity of two groups of questions that are one
+LEAST = 5  # questions that make a gap, counting repetitions
+MOST = 5000  # different texts that are grouped, those asked most; a matrix of all pairs is made of them
+UNLIKE = 0.05  # as far from a topic's examples as this share of the examples is from the others of its topic
+SHOWN = 3
+
+
+def gaps(judged: Judged, base: Encoder, pools: Pools, asked: Sequence[Asked], seed: int = 0) -> list[Finding]:
+    """The groups of questions that fit no topic, the largest first; then topics met in unusual words."""
+    first: dict[str, Asked] = {}
+    times: Counter[str] = Counter()
+    for question in asked:
+        key = base.normaliser.reading(question.text)
+        first.setdefault(key, question)
+        times[key] += 1
+    keys = [key for key, _ in times.most_common()]
+    questions = [first[key] for key in keys]
+    counts = np.array([times[key] for key in keys])
+    x = base.embed([question.text for question in questions], "Embedding the questions")
+    heads = _heads(judged, base.embed(pools.out_of_scope, "Embedding the out-of-scope pool"), pools, seed)
+    logits = heads.topics(features_of(x))
+    said = logits.argmax(1)
+    confidence = softmax(logits).max(1) / (1 + np.exp(-heads.in_scope(x[-1], logits)))
+    strangers = np.flatnonzero(confidence < COVERED)[:MOST]
+    nearness = _nearness(judged, x[-1], said)
+    odd = (confidence >= COVERED) & (nearness < np.quantile(_usual_nearness(judged), UNLIKE))
+    return [
+        *_groups(judged, questions, x[-1], said, counts, strangers),
+        *_unlike(judged, questions, nearness, said, counts, odd),
+    ]
+
+
+def group(x: np.ndarray) -> np.ndarray:
+    """The group of each row of unit-length embeddings ``[rows, dim]``, int ``[rows]``, by average linkage."""
+    if len(x) < 2:
+        return np.zeros(len(x), np.int64)
+    model = AgglomerativeClustering(
+        n_clusters=None, metric="cosine", linkage="average", distance_threshold=1 - ALIKE
+    )
+    return np.asarray(model.fit_predict(x))
+
+
+def _heads(judged: Judged, pool: np.ndarray, pools: Pools, seed: int) -> Heads:
+    """The heads of the last exit, as a training would fit them, but for the needs-context head."""
+    kept = away(pool[-1], judged.embeddings[-1])
+    own = np.concatenate([judged.embeddings, pool[:, kept]], axis=1)
+    outside = [text for text, keep in zip(pools.out_of_scope, kept, strict=True) if keep]
+    texts = [*(example.text for example in judged.examples), *outside]
+    topic = np.concatenate([judged.topic, np.full(len(outside), -1)])
+    training = TrainingSet(own[-1], features_of(own), topic, fold_of(texts, seed))
+    nothing = np.empty((0, own.shape[2]), np.float32)
+    with threadpool_limits(1):
+        return fit_heads(training, nothing, np.empty(0, bool), seed)
+
+
+def _nearness(judged: Judged, x: np.ndarray, said: np.ndarray) -> np.ndarray:
+    """Cosine similarity of each row to the nearest example of the topic said of it, ``[rows]``."""
+    out = np.empty(len(x))
+    for number in np.unique(said):
+        rows = said == number
+        out[rows] = (x[rows] @ judged.embeddings[-1][judged.topic == number].T).max(1)
+    return out
+
+
+def _usual_nearness(judged: Judged) -> np.ndarray:
+    """The same of each example to the nearest other one of its topic; lone ones are left out."""
+    parts = []
+    for number in np.unique(judged.topic):
+        x = judged.embeddings[-1][judged.topic == number]
+        if len(x) > 1:
+            similarity = x @ x.T
+            np.fill_diagonal(similarity, -1.0)
+            parts.append(similarity.max(1))
+    return np.concatenate(parts) if parts else np.zeros(1)
+
+
+def _groups(
+    judged: Judged,
+    questions: Sequence[Asked],
+    x: np.ndarray,
+    said: np.ndarray,
+    counts: np.ndarray,
+    strangers: np.ndarray,
+) -> list[Finding]:
+    labels = group(x[strangers])
+    sizes = np.bincount(labels, counts[strangers])
+    found = []
+    for label in np.argsort(-sizes, kind="stable"):
+        if sizes[label] < LEAST:
+            break
+        rows = strangers[labels == label]
+        middle = (x[rows] * counts[rows, None]).sum(0)
+        typical = rows[np.argsort(-(x[rows] @ middle), kind="stable")[:SHOWN]]
+        votes = np.bincount(said[rows], counts[rows])
+        nearest = judged.topics[int(votes.argmax())].id
+        found.append(
+            Finding(
+                "advice",
+                questions[typical[0]].where,
+                f"{int(sizes[label])} questions look alike and fit no topic well: consider a topic for them, "
+                f"or add them to {nearest}, nearest to {int(votes.max())} of them, if it is meant for them.",
+                "gap",
+                _texts(questions, typical),
+            )
+        )
+    return found
+
+
+def _unlike(
+    judged: Judged,
+    questions: Sequence[Asked],
+    nearness: np.ndarray,
+    said: np.ndarray,
+    counts: np.ndarray,
+    odd: np.ndarray,
+) -> list[Finding]:
+    sizes = np.bincount(said[odd], counts[odd], minlength=len(judged.topics))
+    found = []
+    for number in np.argsort(-sizes, kind="stable"):
+        if sizes[number] < LEAST:
+            break
+        rows = np.flatnonzero(odd & (said == number))
+        rows = rows[np.argsort(nearness[rows], kind="stable")[:SHOWN]]
+        topic = judged.topics[number]
+        found.append(
+            Finding(
+                "advice",
+                topic.where,
+                f"{int(sizes[number])} questions fall to {topic.id} though unlike its examples: add such "
+                "examples to it, or to the topic that they belong to.",
+                "unlike",
+                _texts(questions, rows),
+            )
+        )
+    return found
+
+
+def _texts(questions: Sequence[Asked], rows: np.ndarray) -> tuple[str, ...]:
+    return tuple(f"{questions[row].where}: {questions[row].text!r}" for row in rows)
