@@ -7,11 +7,11 @@ another topic is what users' questions will be taken for.
 from collections.abc import Sequence
 
 from export.advice.asked import Asked
-from export.advice.conflicts import conflicts
-from export.advice.gaps import gaps
+from export.advice.conflicts import find_conflicts
+from export.advice.gaps import find_gaps
 from export.advice.judged import judge
-from export.advice.needs import needs
-from export.advice.suspects import suspects
+from export.advice.needs import find_needs
+from export.advice.suspects import find_suspects
 from export.check import Finding
 from export.desk import Desk
 from export.encoder import Encoder
@@ -26,5 +26,5 @@ def advise(desk: Desk, base: Encoder, asked: Sequence[Asked] = (), seed: int = 0
     if len(desk.topics) < 2:
         return []
     judged = judge(desk, base, seed)
-    found = [*suspects(judged), *conflicts(judged), *needs(judged)]
-    return [*gaps(judged, base, load_pools(), asked, seed), *found] if asked else found
+    found = [*find_suspects(judged), *find_conflicts(judged), *find_needs(judged)]
+    return [*find_gaps(judged, base, load_pools(), asked, seed), *found] if asked else found

@@ -12,7 +12,7 @@ LEAST_SHARE = 0.05
 SHOWN = 3
 
 
-def conflicts(judged: Judged) -> list[Finding]:
+def find_conflicts(judged: Judged) -> list[Finding]:
     """The pairs that lose most to each other, those first of which one is answered here."""
     lost = confusion(judged)
     lost = lost + lost.T

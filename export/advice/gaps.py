@@ -23,7 +23,9 @@ UNLIKE = 0.05  # as far from a topic's examples as this share of the examples is
 SHOWN = 3
 
 
-def gaps(judged: Judged, base: Encoder, pools: Pools, asked: Sequence[Asked], seed: int = 0) -> list[Finding]:
+def find_gaps(
+    judged: Judged, base: Encoder, pools: Pools, asked: Sequence[Asked], seed: int = 0
+) -> list[Finding]:
     """The groups of questions that fit no topic, the largest first; then topics met in unusual words."""
     first: dict[str, Asked] = {}
     times: Counter[str] = Counter()

@@ -18,7 +18,7 @@ LEARNING = 0.38
 ROUND = 5
 
 
-def needs(judged: Judged) -> list[Finding]:
+def find_needs(judged: Judged) -> list[Finding]:
     """The topics that are learnt badly of few examples, the worst first.
 
     A topic that loses its texts mostly to one other needs no more of them; that is a conflict.
