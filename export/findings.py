@@ -33,4 +33,13 @@ def counted(findings: Sequence[Finding]) -> str:
 
 def as_dict(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Every finding, in the order of ``findings``."""
-    return [{"level": f.level, "kind": f.kind, "where": f.where, "message": f.message} for f in findings]
+    return [
+        {
+            "level": f.level,
+            "kind": f.kind,
+            "where": f.where,
+            "message": f.message,
+            "details": list(f.details),
+        }
+        for f in findings
+    ]

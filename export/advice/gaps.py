@@ -26,7 +26,7 @@ SHOWN = 3
 def find_gaps(
     judged: Judged, base: Encoder, pools: Pools, asked: Sequence[Asked], seed: int = 0
 ) -> list[Finding]:
-    """The groups of questions that fit no topic, the largest first; then topics met in unusual words."""
+    """Groups of questions that fit no topic, the largest and closest first; then topics in unusual words."""
     first: dict[str, Asked] = {}
     times: Counter[str] = Counter()
     for question in asked:
@@ -36,8 +36,10 @@ def find_gaps(
     keys = [key for key, _ in times.most_common()]
     questions = [first[key] for key in keys]
     counts = np.array([times[key] for key in keys])
-    x = base.embed([question.text for question in questions], "Embedding the questions")
-    heads = _heads(judged, base.embed(pools.out_of_scope, "Embedding the out-of-scope pool"), pools, seed)
+    texts = [*(question.text for question in questions), *pools.out_of_scope]
+    embedded = base.embed(texts, "Embedding the questions and the out-of-scope pool")
+    x, pool = embedded[:, : len(questions)], embedded[:, len(questions) :]
+    heads = _heads(judged, pool, pools, seed)
     logits = heads.topics(features_of(x))
     said = logits.argmax(1)
     confidence = softmax(logits).max(1) / (1 + np.exp(-heads.in_scope(x[-1], logits)))
@@ -58,6 +60,12 @@ def group(x: np.ndarray) -> np.ndarray:
         n_clusters=None, metric="cosine", linkage="average", distance_threshold=1 - ALIKE
     )
     return np.asarray(model.fit_predict(x))
+
+
+def alikeness(x: np.ndarray) -> float:
+    """Mean cosine similarity of the pairs of unit-length rows ``[rows, dim]``; 1 for a single row."""
+    count = len(x)
+    return 1.0 if count < 2 else float(((x.sum(0) ** 2).sum() - count) / (count * (count - 1)))
 
 
 def _heads(judged: Judged, pool: np.ndarray, pools: Pools, seed: int) -> Heads:
@@ -103,12 +111,12 @@ def _groups(
     strangers: np.ndarray,
 ) -> list[Finding]:
     labels = group(x[strangers])
-    sizes = np.bincount(labels, counts[strangers])
+    groups = [strangers[labels == label] for label in np.unique(labels)]
+    groups = [rows for rows in groups if counts[rows].sum() >= LEAST]
+    # A loose group of many is less of a topic than a close one of nearly as many.
+    groups.sort(key=lambda rows: -counts[rows].sum() * alikeness(x[rows]))
     found = []
-    for label in np.argsort(-sizes, kind="stable"):
-        if sizes[label] < LEAST:
-            break
-        rows = strangers[labels == label]
+    for rows in groups:
         middle = (x[rows] * counts[rows, None]).sum(0)
         typical = rows[np.argsort(-(x[rows] @ middle), kind="stable")[:SHOWN]]
         votes = np.bincount(said[rows], counts[rows])
@@ -117,8 +125,8 @@ def _groups(
             Finding(
                 "advice",
                 questions[typical[0]].where,
-                f"{int(sizes[label])} questions look alike and fit no topic well: consider a topic for them, "
-                f"or add them to {nearest}, nearest to {int(votes.max())} of them, if it is meant for them.",
+                f"{counts[rows].sum()} questions look alike and fit no topic well: consider a topic "
+                f"for them, or add them to {nearest} ({int(votes.max())} are nearest it) if they belong there.",
                 "gap",
                 _texts(questions, typical),
             )
