@@ -7,15 +7,10 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edge.config import NAME, Answering, Settings, load_settings
 from edge.errors import ConfigError, FrontdeskError
-
-if TYPE_CHECKING:
-    from export.advice.asked import Asked
-    from export.check import Finding
-    from export.desk import Desk
 
 DEFAULT_BUNDLE = Path("models/demo")
 DEFAULT_BASE = Path("models/base")
@@ -84,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="what users asked, a line each: what does no topic cover?",
     )
-    check.add_argument("--no-model", action="store_true", help="only what needs no model; takes a second")
+    check.add_argument("--no-model", action="store_true", help="only what needs no base student")
     check.set_defaults(run=_check)
 
     bring = commands.add_parser(
@@ -232,45 +227,26 @@ def _ask(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     _need_export("check")
+    from export.advice import advise_by
     from export.advice.asked import read_asked
     from export.check import check_desk
     from export.desk import load_desk
-    from export.findings import as_dict, counted, lines
+    from export.findings import as_dict, lines, summary
 
     if args.no_model and args.questions is not None:
         raise ConfigError("--questions needs the model: leave out --no-model.")
     desk = load_desk(args.desk)
     asked = () if args.questions is None else read_asked(args.questions)
     findings = check_desk(desk)
-    if not args.json:  # what needs no model is read while the model works
-        print("\n".join(lines(findings)), end="\n" if findings else "", flush=True)
-    advice = None if args.no_model else _advice(desk, args.base, asked)
-    every = [*findings, *(advice or [])]
+    if not args.json:  # to be read while the model works
+        print(*lines(findings), sep="\n", end="\n" if findings else "", flush=True)
+    advice = None if args.no_model else advise_by(desk, args.base, asked)
+    findings += advice or []
     if args.json:
-        _print_json({"findings": as_dict(every), "model": advice is not None})
+        _print_json({"findings": as_dict(findings), "model": advice is not None})
     else:
-        print("\n".join(lines(advice or [])), end="\n" if advice else "")
-        counts = {route: sum(t.route == route for t in desk.topics) for route in ("answer", "tool", "agent")}
-        print(
-            f"{len(desk.topics)} topics ({', '.join(f'{n} {route}' for route, n in counts.items())}), "
-            f"{len(desk.calibrate)} calibration and {len(desk.test)} test questions: {counted(every)}"
-        )
+        print(*lines(advice or []), summary(desk, findings), sep="\n")
     return 1 if any(finding.level == "error" for finding in findings) else 0
-
-
-def _advice(desk: "Desk", folder: Path, asked: "Sequence[Asked]") -> "list[Finding] | None":
-    """The model's findings, or None where there is no base student; only questions cannot do without."""
-    from export.advice import advise
-    from export.encoder import Encoder
-
-    if not asked and not folder.is_dir():
-        print(
-            f"frontdesk: the advice by the model was left out: there is no base student in {folder}. It is "
-            "in Frontdesk's repository under models/base; name its folder by --base.",
-            file=sys.stderr,
-        )
-        return None
-    return advise(desk, Encoder(folder), asked)
 
 
 def _import(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from export.check import Finding
+from export.desk import ROUTES, Desk
 
 LEVELS = ("error", "warning", "advice")
 SHOWN = 10  # of one kind; errors are shown all
@@ -25,10 +26,15 @@ def lines(findings: Sequence[Finding]) -> list[str]:
     return out
 
 
-def counted(findings: Sequence[Finding]) -> str:
-    """As in "0 errors, 2 warnings, 12 pieces of advice"."""
-    counts = Counter(finding.level for finding in findings)
-    return f"{counts['error']} errors, {counts['warning']} warnings, {counts['advice']} pieces of advice"
+def summary(desk: Desk, findings: Sequence[Finding]) -> str:
+    """The last line: what the desk holds, and how much was found."""
+    routes = Counter(topic.route for topic in desk.topics)
+    levels = Counter(finding.level for finding in findings)
+    return (
+        f"{len(desk.topics)} topics ({', '.join(f'{routes[route]} {route}' for route in ROUTES)}), "
+        f"{len(desk.calibrate)} calibration and {len(desk.test)} test questions: {levels['error']} errors, "
+        f"{levels['warning']} warnings, {levels['advice']} pieces of advice"
+    )
 
 
 def as_dict(findings: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -11,8 +11,9 @@ from export.advice.asked import Asked
 from export.advice.judged import Judged, softmax
 from export.check import Finding
 from export.encoder import Encoder
-from export.heads import Heads, TrainingSet, features_of, fit_heads, fold_of
+from export.heads import features_of, fit_topics
 from export.pools import Pools
+from export.progress import Progress
 from export.train import away
 
 COVERED = 0.5  # confidence; below it a question fits no topic well
@@ -39,10 +40,8 @@ def find_gaps(
     texts = [*(question.text for question in questions), *pools.out_of_scope]
     embedded = base.embed(texts, "Embedding the questions and the out-of-scope pool")
     x, pool = embedded[:, : len(questions)], embedded[:, len(questions) :]
-    heads = _heads(judged, pool, pools, seed)
-    logits = heads.topics(features_of(x))
-    said = logits.argmax(1)
-    confidence = softmax(logits).max(1) / (1 + np.exp(-heads.in_scope(x[-1], logits)))
+    probability = _probability(judged, pool, x, seed)
+    said, confidence = probability.argmax(1), probability.max(1)
     strangers = np.flatnonzero(confidence < COVERED)[:MOST]
     nearness = _nearness(judged, x[-1], said)
     odd = (confidence >= COVERED) & (nearness < np.quantile(_usual_nearness(judged), UNLIKE))
@@ -68,17 +67,22 @@ def alikeness(x: np.ndarray) -> float:
     return 1.0 if count < 2 else float(((x.sum(0) ** 2).sum() - count) / (count * (count - 1)))
 
 
-def _heads(judged: Judged, pool: np.ndarray, pools: Pools, seed: int) -> Heads:
-    """The heads of the last exit, as a training would fit them, but for the needs-context head."""
+def _probability(judged: Judged, pool: np.ndarray, x: np.ndarray, seed: int) -> np.ndarray:
+    """How probable each topic is for embeddings ``x`` ``[exits, rows, dim]``: ``[rows, topics]``.
+
+    The out-of-scope pool is one more topic, which takes what is missing in a row's sum. Pool texts that
+    ask what an example asks are left out.
+    """
+    topics = len(judged.topics)
     kept = away(pool[-1], judged.embeddings[-1])
-    own = np.concatenate([judged.embeddings, pool[:, kept]], axis=1)
-    outside = [text for text, keep in zip(pools.out_of_scope, kept, strict=True) if keep]
-    texts = [*(example.text for example in judged.examples), *outside]
-    topic = np.concatenate([judged.topic, np.full(len(outside), -1)])
-    training = TrainingSet(own[-1], features_of(own), topic, fold_of(texts, seed))
-    nothing = np.empty((0, own.shape[2]), np.float32)
+    features = features_of(np.concatenate([judged.embeddings, pool[:, kept]], axis=1))
+    topic = np.concatenate([judged.topic, np.full(int(kept.sum()), topics)])
+    progress = Progress("Learning what no topic covers", 1)
     with threadpool_limits(1):
-        return fit_heads(training, nothing, np.empty(0, bool), seed)
+        head = fit_topics(features, topic, topics + 1, seed)
+    progress.add()
+    progress.end()
+    return softmax(head(features_of(x)) / judged.temperature)[:, :topics]
 
 
 def _nearness(judged: Judged, x: np.ndarray, said: np.ndarray) -> np.ndarray:
@@ -126,7 +130,7 @@ def _groups(
                 "advice",
                 questions[typical[0]].where,
                 f"{counts[rows].sum()} questions look alike and fit no topic well: consider a topic "
-                f"for them, or add them to {nearest} ({int(votes.max())} are nearest it) if they belong there.",
+                f"for them, or add them to {nearest} (nearest to {int(votes.max())}) if they belong there.",
                 "gap",
                 _texts(questions, typical),
             )

@@ -31,7 +31,7 @@ class Judged:
     ``embeddings`` float32 ``[exits, rows, dim]``, L2-normalised; ``topic`` int ``[rows]``, the one in whose
     list a text stands; ``probability`` ``[rows, topics]``, calibrated, each row of sum 1, by heads that did
     not see the row; ``heard`` bool ``[rows]``: whether these heads knew its topic at all (all examples of a
-    topic may be near-duplicates of each other).
+    topic may be near-duplicates of each other); ``temperature`` made the logits probabilities.
     """
 
     topics: tuple[DeskTopic, ...]
@@ -40,6 +40,7 @@ class Judged:
     topic: np.ndarray
     probability: np.ndarray
     heard: np.ndarray
+    temperature: float = 1.0
 
     @property
     def said(self) -> np.ndarray:
@@ -76,8 +77,8 @@ def judge(desk: Desk, base: Encoder, seed: int = 0) -> Judged:
     x = base.embed(texts, "Embedding the examples")
     topic = np.array([example.topic for example in examples])
     logits, heard = _cross_fit(features_of(x), topic, fold_of(texts, seed), len(desk.topics), seed)
-    probability = softmax(logits / temperature_of(logits[heard], topic[heard]))
-    return Judged(desk.topics, examples, x, topic, probability, heard)
+    temperature = temperature_of(logits[heard], topic[heard])
+    return Judged(desk.topics, examples, x, topic, softmax(logits / temperature), heard, temperature)
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

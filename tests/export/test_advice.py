@@ -185,7 +185,8 @@ def test_no_gap_where_everything_is_covered(base: Encoder) -> None:
 
 def test_desks_too_small_to_judge(base: Encoder) -> None:
     assert advise(desk({"parking": PARKING}), base) == []
-    assert advise(desk({"a": ("x",), "b": ("y",)}), base, asked("z")) == []
+    assert gaps(base, "z", of=desk({"a": ("x",), "b": ("y",)})) == []
+    assert advise(desk({"a": ("x",), "b": ("y",)}), base) == []
 
 
 def test_alikeness() -> None:

@@ -1,7 +1,11 @@
 """What ``frontdesk check`` prints of its findings."""
 
+from pathlib import Path
+
+from edge.normaliser import Lang
 from export.check import Finding
-from export.findings import SHOWN, as_dict, counted, lines
+from export.desk import Desk, DeskTopic
+from export.findings import SHOWN, as_dict, lines, summary
 
 
 def findings(level: str, kind: str, count: int) -> list[Finding]:
@@ -40,5 +44,9 @@ def test_the_texts_stand_below_the_finding() -> None:
     ]
 
 
-def test_the_count() -> None:
-    assert counted(findings("advice", "gap", 2)) == "0 errors, 0 warnings, 2 pieces of advice"
+def test_the_summary() -> None:
+    desk = Desk(Path(), "d", (Lang.EN,), (DeskTopic("a", {}, "agent", {}, {}),))
+    assert summary(desk, findings("advice", "gap", 2)) == (
+        "1 topics (0 answer, 0 tool, 1 agent), 0 calibration and 0 test questions: "
+        "0 errors, 0 warnings, 2 pieces of advice"
+    )
