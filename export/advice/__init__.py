@@ -39,8 +39,8 @@ def advise_by(desk: Desk, folder: Path, asked: Sequence[Asked] = ()) -> list[Fin
     """
     if not asked and not folder.is_dir():
         print(
-            f"frontdesk: the advice by the model was left out: there is no base student in {folder}. It is in "
-            "Frontdesk's repository, under models/base; name its folder by --base.",
+            f"frontdesk: the advice by the model was left out: there is no base student in {folder}. It is "
+            "in Frontdesk's repository, under models/base; name its folder by --base.",
             file=sys.stderr,
         )
         return None

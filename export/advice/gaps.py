@@ -16,7 +16,7 @@ from export.pools import Pools
 from export.progress import Progress
 from export.train import away
 
-COVERED = 0.5  # confidence; below it a question fits no topic well
+COVERED = 0.6  # probability of the best topic; below it a question fits no topic well
 ALIKE = 0.35  # mean cosine similarity of two groups of questions that are one
 LEAST = 5  # questions that make a gap, counting repetitions
 MOST = 5000  # different texts that are grouped, those asked most; a matrix of all pairs is made of them
@@ -123,19 +123,26 @@ def _groups(
     for rows in groups:
         middle = (x[rows] * counts[rows, None]).sum(0)
         typical = rows[np.argsort(-(x[rows] @ middle), kind="stable")[:SHOWN]]
-        votes = np.bincount(said[rows], counts[rows])
-        nearest = judged.topics[int(votes.argmax())].id
         found.append(
             Finding(
                 "advice",
                 questions[typical[0]].where,
-                f"{counts[rows].sum()} questions look alike and fit no topic well: consider a topic "
-                f"for them, or add them to {nearest} (nearest to {int(votes.max())}) if they belong there.",
+                f"{counts[rows].sum()} questions look alike and fit no topic well: consider a topic for them"
+                + _nearest(judged, said[rows], counts[rows]),
                 "gap",
                 _texts(questions, typical),
             )
         )
     return found
+
+
+def _nearest(judged: Judged, said: np.ndarray, counts: np.ndarray) -> str:
+    """The end of the advice: the topic that most of a group are nearest to, where there is one."""
+    votes = np.bincount(said, counts)
+    if 2 * votes.max() < votes.sum():
+        return ", or leave them to the agent."
+    topic = judged.topics[int(votes.argmax())].id
+    return f", or add them to {topic}, to which {int(votes.max())} of them are nearest, if they belong there."
 
 
 def _unlike(
