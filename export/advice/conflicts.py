@@ -9,11 +9,12 @@ from export.desk import DeskTopic
 # Were the demo desk's misses spread over all pairs of topics by chance, one pair of 2,556 would lose five.
 LEAST = 5
 LEAST_SHARE = 0.05
+FORWARDED = 0.5  # what a lost example weighs where neither topic is answered here: only a hint is wrong
 SHOWN = 3
 
 
 def find_conflicts(judged: Judged) -> list[Finding]:
-    """The pairs that lose most to each other, those first of which one is answered here."""
+    """The pairs that lose most to each other; where both are forwarded, a loss counts half."""
     lost = confusion(judged)
     lost = lost + lost.T
     counts = np.bincount(judged.topic[judged.heard], minlength=len(judged.topics))
@@ -22,7 +23,7 @@ def find_conflicts(judged: Judged) -> list[Finding]:
         for a, b in np.argwhere(np.triu(lost, 1) >= LEAST)
         if lost[a, b] >= LEAST_SHARE * (counts[a] + counts[b])
     ]
-    pairs.sort(key=lambda p: (not _answered(judged, p[0], p[1]), -p[2] / p[3]))
+    pairs.sort(key=lambda pair: -pair[2] / pair[3] * (1.0 if _answered(judged, *pair[:2]) else FORWARDED))
     return [_finding(judged, *pair) for pair in pairs]
 
 
