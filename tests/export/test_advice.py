@@ -183,6 +183,20 @@ def test_no_gap_where_everything_is_covered(base: Encoder) -> None:
     assert gaps(base, *PARKING, *CANTEEN, "may I park my car here", "forgot the password, what now") == []
 
 
+def test_questions_that_a_topic_gets_though_they_are_unlike_its_examples(base: Encoder) -> None:
+    unlike = (
+        "can I use the same password for two systems",
+        "password of the guest account",
+        "password for wifi",
+    )
+    [finding] = gaps(base, *unlike, *unlike, *PASSWORD[:3])
+    assert (finding.kind, finding.where) == ("unlike", "password.yaml:1")
+    assert finding.message.startswith("6 questions fall to password though unlike its examples")
+    assert sorted(finding.details) == sorted(
+        f"asked.txt:{line}: {text!r}" for line, text in enumerate(unlike, 1)
+    )
+
+
 def test_desks_too_small_to_judge(base: Encoder) -> None:
     assert advise(desk({"parking": PARKING}), base) == []
     assert gaps(base, "z", of=desk({"a": ("x",), "b": ("y",)})) == []
