@@ -73,6 +73,14 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", parents=[common], help="find what is wrong or weak in a desk")
     check.add_argument("desk", type=Path, metavar="DESK")
+    check.add_argument("--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base")
+    check.add_argument(
+        "--questions",
+        type=Path,
+        metavar="FILE",
+        help="what users asked, a line each: what does no topic cover?",
+    )
+    check.add_argument("--no-model", action="store_true", help="only what needs no base student")
     check.set_defaults(run=_check)
 
     bring = commands.add_parser(
@@ -204,26 +212,26 @@ def _ask(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     _need_export("check")
+    from export.advice import advise_by
+    from export.advice.asked import read_asked
     from export.check import check_desk
     from export.desk import load_desk
+    from export.findings import as_dict, lines, summary
 
+    if args.no_model and args.questions is not None:
+        raise ConfigError("--questions needs the model: leave out --no-model.")
     desk = load_desk(args.desk)
+    asked = () if args.questions is None else read_asked(args.questions)
     findings = check_desk(desk)
-    errors = sum(finding.level == "error" for finding in findings)
+    if not args.json:  # to be read while the model works
+        print(*lines(findings), sep="\n", end="\n" if findings else "", flush=True)
+    advice = None if args.no_model else advise_by(desk, args.base, asked)
+    findings += advice or []
     if args.json:
-        _print_json(
-            {"findings": [{"level": f.level, "where": f.where, "message": f.message} for f in findings]}
-        )
+        _print_json({"findings": as_dict(findings), "model": advice is not None})
     else:
-        for finding in findings:
-            print(f"{finding.where}: {finding.level}: {finding.message}")
-        counts = {route: sum(t.route == route for t in desk.topics) for route in ("answer", "tool", "agent")}
-        print(
-            f"{len(desk.topics)} topics ({', '.join(f'{n} {route}' for route, n in counts.items())}), "
-            f"{len(desk.calibrate)} calibration and {len(desk.test)} test questions: "
-            f"{errors} errors, {len(findings) - errors} warnings"
-        )
-    return 1 if errors else 0
+        print(*lines(advice or []), summary(desk, findings), sep="\n")
+    return 1 if any(finding.level == "error" for finding in findings) else 0
 
 
 def _import(args: argparse.Namespace) -> int:

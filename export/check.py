@@ -1,7 +1,7 @@
 """Desk advice before training: what would confuse the router or falsify the evaluation."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from edge.normaliser import Normaliser
@@ -13,33 +13,41 @@ MIN_EXAMPLES = 10
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``error`` findings make the evaluation or an answer wrong; ``warning`` ones make it weak."""
+    """``error`` findings make the evaluation or an answer wrong; ``warning`` ones make it weak.
+
+    ``advice`` is the model's, and a person's to judge. ``kind`` says of what sort a finding is, one word;
+    ``details`` are the texts that it speaks of, one a line.
+    """
 
     level: str
     where: str
     message: str
+    kind: str = ""
+    details: tuple[str, ...] = ()
 
 
 def check_desk(desk: Desk, today: date | None = None) -> list[Finding]:
     """Everything worth saying of a desk that loads."""
     normaliser = Normaliser()
-    return [
-        *_duplicates(desk, normaliser),
-        *_leaks(desk, normaliser),
-        *_near_leaks(desk, normaliser),
-        *_thin(desk),
-        *_uncalibrated(desk),
-        *_answers(desk, today or date.today()),
-    ]
+    found = {
+        "duplicate": _duplicates(desk, normaliser),
+        "leak": _leaks(desk, normaliser),
+        "near": _near_leaks(desk, normaliser),
+        "thin": _thin(desk),
+        "uncalibrated": _uncalibrated(desk),
+        "answer": _answers(desk, today or date.today()),
+    }
+    return [replace(finding, kind=kind) for kind, findings in found.items() for finding in findings]
 
 
 def _keys(desk: Desk, normaliser: Normaliser) -> dict[str, list[tuple[str, str, str]]]:
     """exact key → [(topic, text, where)]."""
     keys: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for topic in desk.topics:
-        for texts in topic.examples.values():
-            for text in texts:
-                keys[normaliser.exact(normaliser.reading(text))].append((topic.id, text, topic.where))
+        for lang, texts in topic.examples.items():
+            for place, text in enumerate(texts):
+                key = normaliser.exact(normaliser.reading(text))
+                keys[key].append((topic.id, text, topic.where_of(lang, place)))
     return keys
 
 
@@ -89,7 +97,12 @@ def _near_leaks(desk: Desk, normaliser: Normaliser) -> list[Finding]:
 
     Follow-ups are left out: short as they are, what tells them apart is their history.
     """
-    examples = [(text, t.where, "") for t in desk.topics for some in t.examples.values() for text in some]
+    examples = [
+        (text, topic.where_of(lang, place), "")
+        for topic in desk.topics
+        for lang, texts in topic.examples.items()
+        for place, text in enumerate(texts)
+    ]
     held = [
         (question.text, question.where, side)
         for side, questions in (("calibrate", desk.calibrate), ("test", desk.test))

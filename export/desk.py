@@ -51,7 +51,11 @@ class Risk:
 
 @dataclass(frozen=True, slots=True)
 class DeskTopic:
-    """A topic with its examples; ``where`` is ``file:line``."""
+    """A topic with its examples; ``where`` is ``file:line``.
+
+    ``lines`` are those of the examples in that file, one each; empty where the examples were not read from
+    a file of ours.
+    """
 
     id: str
     title: Mapping[str, str]
@@ -65,6 +69,12 @@ class DeskTopic:
     tools: tuple[str, ...] = ()
     max_wrong: float | None = None
     where: str = ""
+    lines: Mapping[Lang, tuple[int, ...]] = field(default_factory=dict)
+
+    def where_of(self, lang: Lang, place: int) -> str:
+        """``file:line`` of the example at a place of a language; the topic's own where it has no line."""
+        lines = self.lines.get(lang, ())
+        return f"{self.where.rpartition(':')[0]}:{lines[place]}" if place < len(lines) else self.where
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +176,15 @@ def _is_count(value: object) -> bool:
 def _given(entry: Mapping[str, Any], key: str, default: object) -> Any:  # noqa: ANN401 - unchecked yet
     value = entry.get(key)
     return default if value is None else value
+
+
+def _lines_of(examples: object) -> dict[Lang, tuple[int, ...]]:
+    found = examples if isinstance(examples, dict) else {}
+    return {
+        Lang(key): tuple(texts.lines)
+        for key, texts in found.items()
+        if key in tuple(Lang) and isinstance(texts, LocatedList)
+    }
 
 
 def _is_history(value: object) -> bool:
@@ -355,6 +374,7 @@ class _Reader:
             tools=used,
             max_wrong=max_wrong,
             where=f"{self.file}:{entry.line}",
+            lines=_lines_of(entry.get("examples")),
         )
 
     def _examples(self, entry: Located, languages: Sequence[Lang]) -> dict[Lang, tuple[str, ...]]:

@@ -194,7 +194,7 @@ def fit_heads(
         strange = scope & (strangers[topic] == fold)
         known = (folds != fold) & ~strange
         judged = np.flatnonzero((folds == fold) | ((folds >= 0) & strange))
-        head = learnt or _fit_topics(features[known & scope], topic[known & scope], topics, seed)
+        head = learnt or fit_topics(features[known & scope], topic[known & scope], topics, seed)
         near = _fit_scope(x[known], scope[known], seed)
         unheard = scope & (learnt is None) & ~np.isin(topic, topic[known & scope])
         kind = np.select([strange, unheard, scope], [STRANGE, UNHEARD, INSIDE], OUTSIDE)[judged]
@@ -203,7 +203,7 @@ def fit_heads(
         novelty = novelty_of(training.tokens[judged], vocabulary)[np.arange(len(judged)), logits.argmax(1)]
         parts.append((judged, kind, logits, near.head(near.features(x[judged]))[:, 0], novelty))
     rows, kind, logits, nearness, novelty = (np.concatenate(column) for column in zip(*parts, strict=True))
-    temperature = _temperature(logits[kind == INSIDE], topic[rows[kind == INSIDE]])
+    temperature = temperature_of(logits[kind == INSIDE], topic[rows[kind == INSIDE]])
     logits = logits / temperature
     scores = np.stack([nearness, log_sum(logits), novelty], 1)
     slopes, _ = _weigh(scores[:, :2], kind)
@@ -211,7 +211,7 @@ def fit_heads(
     slope, shift = _weigh((scores @ slopes)[:, None], kind)
     slopes, offset = slopes * slope, shift
     near = _fit_scope(x, scope, seed)
-    final = learnt or _fit_topics(features[scope], topic[scope], topics, seed)
+    final = learnt or fit_topics(features[scope], topic[scope], topics, seed)
     kept = np.flatnonzero(kind != STRANGE)
     kept = kept[np.argsort(rows[kept])]
     return Heads(
@@ -250,7 +250,8 @@ def fold_of(texts: Sequence[str], seed: int, count: int = FOLDS) -> np.ndarray:
     return folds
 
 
-def _fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Head:
+def fit_topics(x: np.ndarray, topic: np.ndarray, topics: int, seed: int) -> Head:
+    """A topic head on features ``[rows, dims]`` of length 1; topics that no row has get ``ABSENT``."""
     present = np.unique(topic)
     if len(present) < 2:  # a fold of a tiny desk
         bias = np.full(topics, ABSENT, np.float32)
@@ -323,7 +324,8 @@ def _fit_context(examples: np.ndarray, context: np.ndarray, needs_context: np.nd
     return head.scaled(*_platt(held, y))
 
 
-def _temperature(logits: np.ndarray, topic: np.ndarray) -> float:
+def temperature_of(logits: np.ndarray, topic: np.ndarray) -> float:
+    """What to divide logits ``[rows, topics]`` by so that their softmax is calibrated (Guo et al. 2017)."""
     if not len(topic):
         return 1.0
     rows = np.arange(len(topic))

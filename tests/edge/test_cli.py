@@ -67,8 +67,31 @@ def test_misuse_is_status_2_and_says_what_is_accepted(args: list[str], part: str
 
 
 def test_check_prints_counts_and_findings(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(ROOT / "examples/desk")]) == 0
-    assert "72 topics (44 answer, 14 tool, 14 agent)" in capsys.readouterr().out
+    assert main(["check", "--no-model", str(ROOT / "examples/desk")]) == 0
+    out = capsys.readouterr().out
+    assert "72 topics (44 answer, 14 tool, 14 agent)" in out
+    assert out.endswith("0 errors, 0 warnings, 0 pieces of advice\n")
+
+
+def test_check_without_a_base_student_says_what_was_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "desk.yaml").write_text("name: d\nlanguages: [en]\n", "utf-8")
+    (tmp_path / "topics/a.yaml").write_text(
+        "- {id: a, route: agent, examples: {en: [write a letter, draft a mail]}}\n", "utf-8"
+    )
+    none = str(tmp_path / "none")
+    assert main(["check", str(tmp_path), "--base", none, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["model"] is False
+    assert {finding["kind"] for finding in json.loads(out)["findings"]} == {"thin", "uncalibrated"}
+    assert f"was left out: there is no base student in {none}" in err
+    questions = tmp_path / "asked.txt"
+    questions.write_text("where am I\n", "utf-8")
+    assert main(["check", str(tmp_path), "--base", none, "--questions", str(questions)]) == 1
+    assert "no base student" in capsys.readouterr().err
+    assert main(["check", str(tmp_path), "--no-model", "--questions", str(questions)]) == 2
 
 
 def test_check_fails_on_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
