@@ -4,24 +4,19 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from edge import flags
 from edge.config import NAME, Answering, Settings, load_llm, load_settings
 from edge.errors import ConfigError, FrontdeskError
-
-DEFAULT_BUNDLE = Path("models/demo")
-DEFAULT_BASE = Path("models/base")
+from edge.flags import parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status."""
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     try:
-        status: int = args.run(args)
+        status = _COMMANDS[args.command](args)
     except FrontdeskError as error:
         if args.json:
             print(json.dumps({"error": str(error)}, ensure_ascii=False))
@@ -33,136 +28,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="frontdesk", description="An edge pre-processor in front of an LLM agent."
-    )
-    parser.add_argument("--version", action="version", version=f"frontdesk {version('frontdesk')}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="print one JSON document on stdout")
-
-    server = argparse.ArgumentParser(add_help=False)
-    server.add_argument("--config", type=Path, metavar="FILE", help="default: frontdesk.toml if it exists")
-    server.add_argument("--bundle", type=Path, metavar="DIR", help="default: models/demo")
-    server.add_argument("--host", help="default: 127.0.0.1")
-    server.add_argument("--port", help="default: 8080")
-    server.add_argument("--answering", metavar="off|observe|on|SHARE", help="default: on")
-
-    serve = commands.add_parser("serve", parents=[common, server], help="serve a bundle in front of an agent")
-    serve.set_defaults(run=_serve)
-
-    dev = commands.add_parser(
-        "dev", parents=[common, server], help="serve a bundle on this machine, with an agent beside it"
-    )
-    dev.add_argument(
-        "--agent",
-        type=Path,
-        metavar="FILE",
-        help="a Python file that serves an agent; it gets --port and --host",
-    )
-    dev.set_defaults(run=_dev)
-
-    ask = commands.add_parser("ask", parents=[common], help="print the decision on one text")
-    ask.add_argument("text", help="what a user would type; - reads standard input")
-    ask.add_argument("--bundle", type=Path, default=DEFAULT_BUNDLE, metavar="DIR")
-    ask.set_defaults(run=_ask)
-
-    check = commands.add_parser("check", parents=[common], help="find what is wrong or weak in a desk")
-    check.add_argument("desk", type=Path, metavar="DESK")
-    check.add_argument("--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base")
-    check.add_argument(
-        "--questions",
-        type=Path,
-        metavar="FILE",
-        help="what users asked, a line each: what does no topic cover?",
-    )
-    check.add_argument("--no-model", action="store_true", help="only what needs no base student")
-    check.set_defaults(run=_check)
-
-    bring = commands.add_parser(
-        "import", parents=[common], help="make a desk from Rasa YAML, a CSV, JSON lines or CLINC's JSON"
-    )
-    bring.add_argument("file", type=Path, metavar="FILE")
-    bring.add_argument("-o", "--out", type=Path, required=True, metavar="DESK", help="a new or empty folder")
-    bring.add_argument(
-        "--format",
-        choices=("auto", "rasa", "csv", "jsonl", "clinc"),
-        default="auto",
-        help="default: auto, by the file's name and beginning",
-    )
-    bring.add_argument("--answers", type=Path, metavar="FILE", help="Rasa's domain.yml with the responses")
-    bring.add_argument(
-        "--encoding", type=flags.encoding, metavar="NAME", help="default: utf-8; GBK is gb18030"
-    )
-    bring.add_argument("--lang", choices=("zh", "en"), help="the desk's only language; default: as found")
-    bring.add_argument("--name", help="default: the file's")
-    bring.add_argument(
-        "--eval-share",
-        type=flags.eval_share,
-        default=0.2,
-        metavar="SHARE",
-        help="of a topic's examples, held out where the file has no splits; default: 0.2",
-    )
-    bring.set_defaults(run=_import)
-
-    train = commands.add_parser("train", parents=[common], help="build a bundle from a desk, without torch")
-    train.add_argument("desk", type=Path, metavar="DESK")
-    train.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
-    train.add_argument("--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base")
-    train.add_argument("--seed", type=flags.seed, default=0)
-    train.set_defaults(run=_train)
-
-    key = commands.add_parser("key", parents=[common], help="make an API key for auth = keys")
-    key.add_argument("id", help="a name for the key, such as the application that will use it")
-    key.add_argument("--tenant", default="", help="whose key it is; it goes into the log")
-    key.set_defaults(run=_key)
-
-    observe = commands.add_parser(
-        "observe", parents=[common], help="print from a log what would have been answered, and why not"
-    )
-    observe.add_argument("log", type=Path, metavar="LOG", help="the server's JSON log; - is stdin")
-    observe.set_defaults(run=_observe)
-
-    distill = commands.add_parser(
-        "distill", parents=[common], help="build a bundle whose student is tuned on the desk, with torch"
-    )
-    distill.add_argument("desk", type=Path, metavar="DESK")
-    distill.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
-    distill.add_argument(
-        "--base", type=Path, default=DEFAULT_BASE, metavar="DIR", help="default: models/base"
-    )
-    distill.add_argument(
-        "--teacher", type=Path, metavar="DIR", help="a Hugging Face or ONNX encoder's folder"
-    )
-    distill.add_argument("--epochs", type=flags.epochs, default=10)
-    distill.add_argument(
-        "--llm",
-        type=Path,
-        metavar="TRAFFIC",
-        help="unlabelled texts, JSON lines or plain ones, that an LLM labels: further examples to train on",
-    )
-    distill.add_argument("--llm-url", metavar="URL", help="default: BASE_URL; the key is API_KEY")
-    distill.add_argument("--llm-model", metavar="NAME", help="default: MODEL_NAME")
-    distill.add_argument(
-        "--llm-price",
-        type=flags.price,
-        metavar="IN,OUT",
-        help="of a million prompt and completion tokens; the cost is then told",
-    )
-    distill.add_argument("--seed", type=flags.seed, default=0)
-    distill.set_defaults(run=_train)
-
-    evaluate = commands.add_parser("eval", parents=[common], help="judge held-out questions with a bundle")
-    evaluate.add_argument("bundle", type=Path, nargs="?", default=DEFAULT_BUNDLE, metavar="BUNDLE")
-    evaluate.add_argument(
-        "--questions", type=Path, default=Path("examples/desk/eval/test.jsonl"), metavar="FILE"
-    )
-    evaluate.set_defaults(run=_eval)
-    return parser
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -280,7 +145,7 @@ def _train(args: argparse.Namespace) -> int:
         )
     check_target(args.out)  # before any work, or an LLM's, is done
     base, pools = Encoder(args.base), load_pools()
-    if hasattr(args, "epochs"):
+    if args.command == "distill":
         _need_distill()
         from export.desk_distill import Plan, distill_desk
         from export.llm_teacher import teach
@@ -394,6 +259,20 @@ def _need_distill() -> None:
 
 def _print_json(value: Any) -> None:  # noqa: ANN401 - any JSON value
     print(json.dumps(value, ensure_ascii=False))
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "serve": _serve,
+    "dev": _dev,
+    "ask": _ask,
+    "check": _check,
+    "import": _import,
+    "train": _train,
+    "distill": _train,
+    "key": _key,
+    "observe": _observe,
+    "eval": _eval,
+}
 
 
 if __name__ == "__main__":
