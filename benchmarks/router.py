@@ -144,7 +144,7 @@ def desk_of(found: IntentSet) -> Desk:
 
 def build(desk: Desk, base: Encoder, how: str, teacher: Path | None, out: Path) -> tuple[Any, Any, Any]:
     """Builds the bundle; gives the weights, heads and exit rules of which its router was composed."""
-    with patch("export.train.compose_router", wraps=compose_router) as composed:
+    with patch("export.opened.compose_router", wraps=compose_router) as composed:
         if how == "train":
             train_desk(desk, base, load_pools(), out)
         else:

@@ -22,6 +22,7 @@ from export.bert import Dims, pad
 from export.desk import Desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation
+from export.fit import Tuned, away, examples_of
 from export.heads import Head, fold_of
 from export.noise import noisy
 from export.pack import check_target
@@ -30,7 +31,7 @@ from export.progress import Progress
 from export.student import Student, encoder_weights
 from export.teachers import soft_labels
 from export.traffic import NOTHING, Taught
-from export.train import Tuned, away, examples_of, train_desk
+from export.train import train_desk
 from export.training import rate_at
 from export.vocabulary import PAD
 from export.weights import Affine, EncoderWeights, LayerWeights, Norm

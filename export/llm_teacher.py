@@ -18,13 +18,13 @@ import numpy as np
 from edge.errors import DeskError, LLMError
 from export.desk import OUT_OF_SCOPE, Desk
 from export.encoder import Encoder
+from export.fit import examples_of, fit_desk
 from export.heads import features_of, log_sum, novelty_of
 from export.label_file import LabelFile
 from export.llm import Llm, Usage
 from export.llm_labels import BATCH, Labeller, batches_of
 from export.pools import Pools
 from export.traffic import Said, Taught, Traffic, read_traffic
-from export.train import examples_of, fit_desk
 
 SURE = 0.9  # the confidence from which on the heads' word stands against the LLM's
 _SHOWN = 10

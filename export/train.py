@@ -1,51 +1,29 @@
 """``frontdesk train``: a desk and the base student give a bundle, without torch."""
 
 import json
-import os
+import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from threadpoolctl import threadpool_limits
-
 from edge.bundle import Bundle, load_bundle
-from edge.pipeline import Pipeline
+from edge.normaliser import Lang
 from edge.router import Router, load_router
-from edge.stages import Runtime
-from export.calibrate import OPEN, Calibration, calibrate
+from export.calibrate import Calibration, answers_of, calibrate, sample
 from export.card import bundle_card
-from export.compose import compose_router
-from export.desk import Desk, DeskTopic, load_desk
+from export.cross_fit import cross_fit
+from export.desk import Desk, load_desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
-from export.exits import exit_rules
-from export.heads import Head, Heads, TrainingSet, features_of, fit_heads, fold_of, vocabulary_of
-from export.judged import judge
-from export.pack import Staging, check_target, manifest_of, seal, write_bundle
+from export.fit import Tuned, fit_desk
+from export.heads import Heads
+from export.judged import Judged, judge
+from export.opened import open_folder, write_opened
+from export.pack import Staging, check_target, manifest_of, seal
 from export.pools import Pools, load_pools
-from export.progress import Progress
 from export.risk import answers_to_prove, questions_to_prove
-from export.traffic import NOTHING, Taught
-
-# A pool text nearer than this to an example may well ask what the desk answers.
-_TOO_NEAR = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """What came of tuning the encoder on the desk: a topic head for every exit.
-
-    ``held``: the texts that it has not seen, which calibrate the heads. Without tuning the texts are judged
-    by turns, by heads that did not see them. ``taught``: texts that it learnt beside the desk's own; they
-    fit heads and judge none.
-    """
-
-    topics: tuple[Head, ...]
-    held: frozenset[str]
-    taught: Taught = NOTHING
+from export.traffic import NOTHING
 
 
 def train(desk_folder: Path, base_folder: Path, out: Path, seed: int = 0) -> tuple[Bundle, Evaluation]:
@@ -64,17 +42,18 @@ def train_desk(
     """The same for loaded things; ``tuned``: what the encoder has learnt of the desk already."""
     check_target(out)
     heads = fit_desk(desk, base, pools, seed, tuned)
-    rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
-    router = compose_router(base.weights(), heads, rules)
     with Staging(out) as folder:
-        opened = Calibration({str(lang): OPEN for lang in desk.languages})
-        write_bundle(folder, desk, base, router, manifest_of(desk, base, opened))
-        calibration = calibrate(desk, judge(_pipeline(folder), desk.calibrate))
+        judged = judge(write_opened(folder, desk, base, heads), desk.calibrate)
+        short = [lang for lang in desk.languages if tuned is None and _too_few(judged, desk, lang)]
+        if short:
+            _say(f"Too few calibration questions in {' and '.join(short)}: the examples are judged, too")
+            judged += cross_fit(desk, base, pools, short, seed)
+        calibration = calibrate(desk, judged)
         manifest = manifest_of(desk, base, calibration)
         manifest["self_test"] = _self_test(desk, base, folder)
         seal(folder, manifest)
-        evaluation = evaluate(_pipeline(folder), desk.test, desk.traffic, desk.risk.confidence)
-        report = _report(desk, base.exits, heads, calibration, evaluation, tuned)
+        evaluation = evaluate(open_folder(folder), desk.test, desk.traffic, desk.risk.confidence)
+        report = _report(desk, base.exits, heads, calibration, evaluation, tuned) | {"cross_fitted": short}
         (folder / "evaluation.json").write_text(
             json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8"
         )
@@ -85,78 +64,15 @@ def train_desk(
     return replace(bundle, folder=out), evaluation
 
 
-def may_leave_early(topic: DeskTopic) -> bool:
-    """Whether nothing after the router needs the topic's embedding: the cache needs those of the agent's."""
-    return topic.route != "agent" or topic.volatility == "personal"
+def _too_few(judged: Sequence[Judged], desk: Desk, lang: Lang) -> bool:
+    """Whether the calibration questions of a language can prove nothing, were no answer to them wrong."""
+    share = (1 - desk.risk.confidence) / len(desk.languages)
+    answers = answers_of(sample(judged, lang, desk.traffic))
+    return len(answers) < answers_to_prove(desk.risk.max_wrong, 1 - share)
 
 
-def examples_of(desk: Desk) -> list[tuple[str, int]]:
-    """Every example with the index of its topic."""
-    return [
-        (text, place)
-        for place, topic in enumerate(desk.topics)
-        for texts in topic.examples.values()
-        for text in texts
-    ]
-
-
-def answered_by(desk: Desk, base: Encoder) -> np.ndarray:
-    """Which tokens a topic's answer or title has, bool ``[tokens, topics]``."""
-    texts = [
-        (text, place)
-        for place, topic in enumerate(desk.topics)
-        for text in (*topic.answer.values(), *topic.title.values())
-    ]
-    tokens = base.tokens([text for text, _ in texts])
-    return vocabulary_of(tokens, np.array([place for _, place in texts]), len(desk.topics))
-
-
-def away(pool: np.ndarray, examples: np.ndarray) -> np.ndarray:
-    """Which pool texts ask what no example asks: bool ``[pool]``, from embeddings of the untuned base."""
-    return np.asarray((pool @ examples.T).max(1) < _TOO_NEAR)
-
-
-def fit_desk(
-    desk: Desk, base: Encoder, pools: Pools, seed: int, tuned: Tuned | None = None
-) -> tuple[Heads, ...]:
-    """The heads of every exit, the last one's last."""
-    taught = NOTHING if tuned is None else tuned.taught
-    examples = [*examples_of(desk), *taught.examples]
-    out_of_scope = [*pools.out_of_scope, *taught.outliers]
-    x = base.embed([text for text, _ in examples], "Embedding the examples")
-    pool = base.embed(out_of_scope, "Embedding the out-of-scope pool")
-    # An encoder that was tuned on the desk has no such measure any more; its pool was sifted before.
-    kept = away(pool[-1], x[-1]) if tuned is None else np.ones(pool.shape[1], bool)
-    texts = [*(text for text, _ in examples), *np.array(out_of_scope, object)[kept]]
-    topic = np.array([place for _, place in examples] + [-1] * int(kept.sum()))
-    context = base.embed([*pools.follow_ups, *pools.stand_alone], "Embedding the follow-up pool")
-    needs_context = np.arange(context.shape[1]) < len(pools.follow_ups)
-    folds = fold_of(texts, seed)
-    if tuned is not None:
-        folds[[text not in tuned.held for text in texts]] = -1
-    own = np.concatenate([x, pool[:, kept]], axis=1)
-    tokens, answered = base.tokens(texts), answered_by(desk, base)
-    progress = Progress("Fitting the heads", len(base.exits))
-
-    def fit(place: int) -> Heads:
-        features = features_of(own[: place + 1]) if tuned is None else own[place]
-        training = TrainingSet(own[place], features, topic, folds, tokens, answered)
-        learnt = None if tuned is None else tuned.topics[place]
-        heads = fit_heads(training, context[place], needs_context, seed, learnt)
-        progress.add(1)
-        return heads
-
-    # The exits side by side, each on one thread: threads that wait for each other within a product make
-    # these fits several times as slow.
-    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as threads:
-        heads = tuple(threads.map(fit, reversed(range(len(base.exits)))))
-    progress.end()
-    return heads[::-1]
-
-
-def _pipeline(folder: Path) -> Pipeline:
-    bundle = load_bundle(folder)
-    return Pipeline(Runtime(bundle, Router(bundle)))
+def _say(what: str) -> None:
+    print(what, file=sys.stderr)
 
 
 def _self_test(desk: Desk, base: Encoder, folder: Path) -> list[dict[str, Any]]:

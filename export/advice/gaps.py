@@ -11,10 +11,10 @@ from export.advice.asked import Asked
 from export.advice.judged import Judged, softmax
 from export.check import Finding
 from export.encoder import Encoder
+from export.fit import away
 from export.heads import features_of, fit_topics
 from export.pools import Pools
 from export.progress import Progress
-from export.train import away
 
 COVERED = 0.6  # probability of the best topic; below it a question fits no topic well
 ALIKE = 0.35  # mean cosine similarity of two groups of questions that are one

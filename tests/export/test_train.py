@@ -17,8 +17,9 @@ from edge.host import open_pipeline
 from edge.query import Query
 from export.compose import EXIT_THRESHOLDS, NEVER
 from export.desk import load_desk
+from export.opened import may_leave_early
 from export.pack import Staging
-from export.train import may_leave_early, train
+from export.train import train
 
 TOPICS = """\
 - id: hours
