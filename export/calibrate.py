@@ -6,70 +6,86 @@ confidence and is right or wrong. The questions of a language are cut to the tra
 (``risk.find_threshold``); δ is split over the groups.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from edge.bundle import Threshold
 from edge.normaliser import Lang
-from export.desk import Desk
+from export.desk import Desk, DeskTopic
 from export.judged import Judged
-from export.risk import NOTHING, Answers, Finding, answers_to_prove, find_threshold, in_proportion
+from export.risk import Answers, Finding, answers_to_prove, find_threshold, in_proportion
 
 # How far the best topic must lie above the second. Under 0.525 alone is it more than the threshold asks.
 MARGIN = 0.05
-# Above these probabilities of needing the history a turn is forwarded, without and with history. They were
-# chosen on the demo desk's first calibration questions, before those that its rate is proven on were written.
+# Above these probabilities of needing the history a turn is forwarded, without and with history. Chosen once,
+# on older questions of the demo desk; no desk's calibration questions move them.
 MAX_NEEDS_CONTEXT = 0.7
 MAX_NEEDS_CONTEXT_IN_DIALOGUE = 0.2
-# What a pipeline is opened with before it is calibrated.
 OPEN = Threshold(confidence=0.0, margin=MARGIN, proven=True, bound=0.0, max_wrong=1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Topics that share a threshold: a group's, in one language, under one stated rate.
-
-    A topic with a stricter rate of its own is answered from where its whole group keeps that rate.
-    """
+    """Topics that share a threshold and a proof: those of one group and one stated rate, in one language."""
 
     lang: Lang
     group: str | None
     max_wrong: float
-
-    @property
-    def name(self) -> str:
-        """For tables: ``zh``, ``finance/zh``, ``zh at 0.5%``."""
-        return str(self.lang) if self.group is None else f"{self.group}/{self.lang}"
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """The thresholds of a bundle by key, and what each rests on.
 
-    Keys are ``lang``, ``group/lang`` and, for a topic with a rate of its own, ``topic:id/lang``.
+    Keys are ``lang``, ``group/lang`` and, for a topic with a rate of its own, ``topic:id/lang``; one without
+    any evidence has no threshold. ``delta``: what each cell may spend. ``pooled``: keys whose cells were
+    proven together only.
     """
 
     thresholds: Mapping[str, Threshold]
     findings: Mapping[str, Finding] = field(default_factory=dict)
     delta: float = 0.0
+    pooled: frozenset[str] = frozenset()
 
 
-def calibrate(desk: Desk, judged: Sequence[Judged]) -> Calibration:
-    """The threshold of every topic group in every language."""
+def opened(desk: Desk) -> Calibration:
+    """Thresholds that let everything through: what a pipeline has before it is calibrated."""
+    return Calibration(dict.fromkeys(_keys(desk), OPEN))
+
+
+def calibrate(desk: Desk, judged: Sequence[Judged], guided: Collection[Lang] = frozenset()) -> Calibration:
+    """The threshold of every cell.
+
+    ``guided``: languages whose questions are no sample of the traffic, so that nothing is proven by them.
+    """
     keys = _keys(desk)
-    cells = sorted(set(keys.values()), key=lambda cell: (cell.name, -cell.max_wrong))
-    delta = (1 - desk.risk.confidence) / len(cells)
-    found = _find(desk, cells, delta, judged)
+    cells = sorted(set(keys.values()), key=str)
+    delta = share_of_delta(desk)
+    rows = {lang: sample(judged, lang, desk.traffic) for lang in desk.languages}
+    answers = {cell: answers_of(rows[cell.lang], _topics(desk, cell)) for cell in cells}
+    found = {cell: find_threshold(answers[cell], cell.max_wrong, delta) for cell in cells}
+    together = _pool(answers, delta)
+    found |= together
+    found = {c: replace(f, proven=f.proven and c.lang not in guided) for c, f in found.items()}
     return Calibration(
-        {key: _threshold(found[cell], cell.max_wrong) for key, cell in keys.items()},
+        {key: _threshold(found[c], c.max_wrong) for key, c in keys.items() if found[c].answered},
         {key: found[cell] for key, cell in keys.items()},
         delta,
+        frozenset(key for key, cell in keys.items() if cell in together),
     )
+
+
+def share_of_delta(desk: Desk) -> float:
+    """The chance of a false proof that each cell may take: all of them together 1 - confidence."""
+    return (1 - desk.risk.confidence) / max(1, len(set(_keys(desk).values())))
 
 
 def sample(judged: Sequence[Judged], lang: Lang, traffic: Mapping[str, float]) -> list[Judged]:
     """The questions of a language in the traffic's proportions."""
-    rows = [row for row in judged if row.question.lang is lang]
+    rows = [row for row in judged if row.lang is lang]
     strata = [row.question.stratum for row in rows]
     keys = ["\n".join([row.question.text, *(t.text for t in row.question.history)]) for row in rows]
     return [rows[i] for i in in_proportion(strata, keys, traffic)]
@@ -83,45 +99,59 @@ def answers_of(rows: Sequence[Judged], topics: frozenset[str] | None = None) -> 
 
 def _keys(desk: Desk) -> dict[str, Cell]:
     """The cell of every key that a bundle looks thresholds up by."""
-    groups = {topic.group for topic in desk.topics if topic.route == "answer"} or {None}
     keys = {}
     for lang in desk.languages:
-        for group in sorted(groups, key=str):
-            rate = desk.risk.max_wrong if group is None else desk.groups.get(group, desk.risk.max_wrong)
-            cell = Cell(lang, group, rate)
-            keys[cell.name] = cell
         for topic in desk.topics:
-            if topic.route == "answer" and topic.max_wrong is not None:
-                keys[f"topic:{topic.id}/{lang}"] = Cell(lang, topic.group, topic.max_wrong)
+            if topic.route == "answer":
+                cell = Cell(lang, topic.group, rate_of(desk, topic))
+                if topic.max_wrong is not None:
+                    keys[f"topic:{topic.id}/{lang}"] = cell
+                else:
+                    keys[str(lang) if topic.group is None else f"{topic.group}/{lang}"] = cell
     return keys
 
 
-def _find(desk: Desk, cells: Sequence[Cell], delta: float, judged: Sequence[Judged]) -> dict[Cell, Finding]:
-    """Cells with too few answers to prove anything alone are tried together, under the sum of their δ."""
-    rows = {lang: sample(judged, lang, desk.traffic) for lang in desk.languages}
-    answers = {cell: answers_of(rows[cell.lang], _topics(desk, cell.group)) for cell in cells}
-    found = {cell: find_threshold(answers[cell], cell.max_wrong, delta) for cell in cells}
-    for rate in {cell.max_wrong for cell in cells}:
-        small = [
-            cell
-            for cell in cells
-            if cell.max_wrong == rate and 0 < len(answers[cell]) < answers_to_prove(rate, 1 - delta)
-        ]
-        if len(small) > 1:
-            pooled = sum((answers[cell] for cell in small[1:]), answers[small[0]])
-            together = find_threshold(pooled, rate, delta * len(small))
-            if together.proven:
-                found |= dict.fromkeys(small, together)
+def rate_of(desk: Desk, topic: DeskTopic) -> float:
+    """The stated rate of a topic: its own, else its group's, else the desk's."""
+    if topic.max_wrong is not None:
+        return topic.max_wrong
+    return desk.risk.max_wrong if topic.group is None else desk.groups[topic.group]
+
+
+def _pool(answers: Mapping[Cell, Answers], delta: float) -> dict[Cell, Finding]:
+    """Cells with too few answers to prove anything alone, proven together under the sum of their shares.
+
+    Those of one language and rate: the proof holds for the mix of topics and languages in the file.
+    """
+    small: dict[tuple[Lang, float], list[Cell]] = defaultdict(list)
+    for cell, own in answers.items():
+        if 0 < len(own) < answers_to_prove(cell.max_wrong, 1 - delta):
+            small[cell.lang, cell.max_wrong].append(cell)
+    found: dict[Cell, Finding] = {}
+    for (_, rate), cells in small.items():
+        rows = [answers[cell] for cell in cells]
+        pooled = Answers.of(
+            np.concatenate([own.confidence for own in rows]),
+            np.concatenate([own.wrong for own in rows]),
+            rows[0].questions,
+        )
+        finding = find_threshold(pooled, rate, delta * len(cells))
+        if len(cells) > 1 and finding.proven:
+            found |= dict.fromkeys(cells, finding)
     return found
 
 
-def _topics(desk: Desk, group: str | None) -> frozenset[str]:
-    return frozenset(topic.id for topic in desk.topics if topic.group == group)
+def _topics(desk: Desk, cell: Cell) -> frozenset[str]:
+    return frozenset(
+        topic.id
+        for topic in desk.topics
+        if topic.group == cell.group and rate_of(desk, topic) == cell.max_wrong
+    )
 
 
 def _threshold(finding: Finding, max_wrong: float) -> Threshold:
     return Threshold(
-        confidence=round(finding.confidence, 6) if finding is not NOTHING else 1.0,
+        confidence=finding.confidence,
         margin=MARGIN,
         proven=finding.proven,
         bound=round(finding.bound, 6),

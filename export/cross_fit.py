@@ -1,6 +1,7 @@
 """A desk's own texts as held-out questions: each judged by a bundle that never saw it or its like.
 
-For languages whose calibration questions are too few to prove anything. The examples, and the pool of
+For languages whose calibration questions are too few to prove anything: a guide to a threshold and no proof,
+since a desk's examples and a general pool are no sample of its traffic. The examples, and the pool of
 questions out of scope, are cut into folds, near-duplicates together; of the rest a whole bundle is made,
 guards and all, and the fold is judged by it. These bundles know less than the one that is shipped, which has
 seen every text.

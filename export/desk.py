@@ -17,6 +17,7 @@ TOPIC_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 DESK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")  # it becomes a header's value
 ROUTES = ("answer", "tool", "agent")
 VOLATILITIES = ("static", "daily", "live", "personal")
+LEAST_CONFIDENCE = 0.75  # of a stated risk: under it the bounds of thinned samples are not exact
 OUT_OF_SCOPE = "oos"
 FOLLOW_UP = "follow_up"  # the kind of a question that needs its history: no answer to it can be right
 STRATA = ("in_scope", "out_of_scope", FOLLOW_UP)
@@ -290,7 +291,7 @@ class _Reader:
                 self.problems.append(
                     f"{topic.where}: 'group' {topic.group!r} is not in 'groups' of desk.yaml; add it there."
                 )
-            rate = risk.max_wrong if topic.group is None else groups.get(topic.group, risk.max_wrong)
+            rate = groups.get(topic.group or "", risk.max_wrong)
             if topic.max_wrong is not None and topic.max_wrong >= rate:
                 self.problems.append(
                     f"{topic.where}: 'max_wrong' of a topic must be under its group's {rate:g}, "
@@ -419,8 +420,13 @@ class _Reader:
             not isinstance(given, dict)
             or not given.keys() <= {"max_wrong", "confidence"}
             or not all(_is_share(value) for value in given.values())
+            or given.get("confidence", 1) < LEAST_CONFIDENCE
         ):
-            self._problem(head, "risk", "takes {max_wrong: 0.01, confidence: 0.95}, both between 0 and 1")
+            self._problem(
+                head,
+                "risk",
+                f"takes {{max_wrong: 0.01, confidence: 0.95}}: under 1, the second from {LEAST_CONFIDENCE}",
+            )
             return Risk()
         return Risk(**given)
 

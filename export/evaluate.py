@@ -262,7 +262,7 @@ def _mixes(
     judged: Sequence[Judged], lang: Lang, traffic: Mapping[str, float], confidence: float
 ) -> tuple[Mix, ...]:
     """The served thresholds under other shares of questions out of scope; the rest keeps its proportions."""
-    strata = Counter(row.question.stratum for row in judged if row.question.lang is lang)
+    strata = Counter(row.question.stratum for row in judged if row.lang is lang)
     shares = traffic or {name: float(count) for name, count in strata.items()}
     inside = {name: share for name, share in shares.items() if name != "out_of_scope" and share}
     if not strata["out_of_scope"] or not inside:

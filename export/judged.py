@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edge.decision import Decision, Reason
+from edge.normaliser import Lang
 from edge.pipeline import Pipeline
 from export.desk import FOLLOW_UP, Question
 
@@ -31,6 +32,11 @@ class Judged:
     question: Question
     decision: Decision
     ms: float = 0.0
+
+    @property
+    def lang(self) -> Lang | None:
+        """The language whose thresholds are asked: as read; what is in none is labelled at least."""
+        return self.decision.lang or self.question.lang
 
     @property
     def answered(self) -> bool:

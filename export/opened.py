@@ -7,7 +7,7 @@ from edge.bundle import load_bundle
 from edge.pipeline import Pipeline
 from edge.router import Router
 from edge.stages import Runtime
-from export.calibrate import OPEN, Calibration
+from export.calibrate import opened
 from export.compose import compose_router
 from export.desk import Desk, DeskTopic
 from export.encoder import Encoder
@@ -20,8 +20,7 @@ def write_opened(folder: Path, desk: Desk, base: Encoder, heads: Sequence[Heads]
     """Write a bundle without thresholds into an existing folder, and open it."""
     rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
     router = compose_router(base.weights(), heads, rules)
-    opened = Calibration({str(lang): OPEN for lang in desk.languages})
-    write_bundle(folder, desk, base, router, manifest_of(desk, base, opened))
+    write_bundle(folder, desk, base, router, manifest_of(desk, base, opened(desk)))
     return open_folder(folder)
 
 

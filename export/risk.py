@@ -1,15 +1,15 @@
 """From which confidence on answers keep a stated risk: exact bounds, and tests in an order fixed beforehand.
 
-The answers of held-out questions that are a sample of the traffic, n of them from a confidence on, k wrong:
-the upper bound of the wrong-answer rate is Clopper and Pearson's (1934), the quantile 1 - δ of
-Beta(k + 1, n - k). It holds for questions exchangeable with the held-out ones. Where the strata of the
-sample are of fixed sizes in the proportions of the traffic, k is a sum of Bernoulli variables of unequal
-means, which spreads less than a binomial one (Hoeffding 1956), so the bound holds there, too.
+Take the held-out questions as independent draws from the traffic, n of them answered from a confidence on, k
+wrong: the upper bound of the wrong-answer rate is Clopper and Pearson's (1934), the quantile 1 - δ of
+Beta(k + 1, n - k).
 
 A threshold that is chosen by looking at the errors is not proven by the bound at that threshold. So the
 thresholds are tested in an order that scores alone fix: Learn then Test (Angelopoulos et al. 2021) with
-fixed sequences (Maurer et al. 1995), each of which loosens until its first failure and spends its own
-share of δ. The chance that any threshold that passes breaks the stated rate is at most δ.
+fixed sequences (Maurer et al. 1995), each of which loosens until its first failure and spends its own share
+of δ. If surer answers are not more often wrong, the first place that is too loose has at least as many errors
+as a binomial of the stated rate, and passes with chance at most its sequence's share. The chance that what
+passes breaks the stated rate is at most δ. docs/risk.md has the argument, and what it leaves out.
 """
 
 import hashlib
@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import beta
 
 # Sequences start at n_min answers, twice, four and eight times as many: one early error ends one sequence.
 MAX_STARTS = 4
 LOOSEN = 1.05  # how many more answers the next threshold of a sequence lets through
-_NEAR = 1.02  # within this factor of its place a threshold goes into the widest gap of the scores
+_NEAR = 1.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,11 @@ class Answers:
     questions: int
 
     @classmethod
-    def of(cls, confidence: Sequence[float], wrong: Sequence[bool], questions: int) -> "Answers":
+    def of(cls, confidence: ArrayLike, wrong: ArrayLike, questions: int) -> "Answers":
         """The same from any order."""
         given = np.asarray(confidence, float)
         order = np.argsort(-given, kind="stable")
         return cls(given[order], np.asarray(wrong, bool)[order], questions)
-
-    def __add__(self, other: "Answers") -> "Answers":
-        return Answers.of(
-            [*self.confidence, *other.confidence],
-            [*self.wrong, *other.wrong],
-            self.questions + other.questions,
-        )
 
     def __len__(self) -> int:
         return len(self.confidence)
@@ -68,13 +62,20 @@ class Answers:
         following = float(self.confidence[answers]) if answers < len(self) else 0.0
         return (last + following) / 2
 
+    def gap(self, answers: int) -> int:
+        """Of the places up to 2 % tighter the one in the widest gap: rounding carries few texts across it."""
+        cuts = self.cuts()
+        near = cuts[(cuts <= answers) & (cuts >= answers / _NEAR)]
+        following = np.append(self.confidence, 0.0)[near]
+        return int(near[np.argmax(self.confidence[near - 1] - following)])
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A threshold with its evidence: ``wrong`` of ``answered``, and the upper bound of the rate.
 
-    ``bound`` holds at the confidence of the test that the threshold passed, where it is ``proven``; else it
-    is the smallest that any threshold has, a guide and no proof.
+    What is ``proven`` is the stated rate; ``bound`` is that of the one test which the loosest threshold
+    passed. Unproven, it is the smallest that any threshold has, a guide.
     """
 
     confidence: float
@@ -109,15 +110,16 @@ def find_threshold(answers: Answers, max_wrong: float, delta: float) -> Finding:
     total = len(answers)
     starts = _starts(total, max_wrong, delta)
     wrong = np.cumsum(answers.wrong)
-    best = NOTHING
+    best, loosest = NOTHING, 0
     for start in starts:
         level = 1 - delta / len(starts)
         for place in _sequence(answers, start):
             bound = upper_bound(int(wrong[place - 1]), place, level)
             if bound > max_wrong:
                 break
-            if place > best.answered:
-                best = _finding(answers, place, int(wrong[place - 1]), bound, proven=True)
+            if place > loosest:
+                loosest, kept = place, answers.gap(place)
+                best = _finding(answers, kept, int(wrong[kept - 1]), bound, proven=True)
     return best if best.proven else _least_bound(answers, delta)
 
 
@@ -133,21 +135,17 @@ def _starts(total: int, max_wrong: float, delta: float) -> list[int]:
 
 
 def _sequence(answers: Answers, start: int) -> list[int]:
-    """The places of a sequence's thresholds, looser and looser, each in the widest gap near its place."""
+    """The places of a sequence's thresholds, looser and looser, down to all answers."""
     cuts = answers.cuts()
     total = len(answers)
     places: list[int] = []
     aim = float(start)
-    while aim <= total:
-        near = cuts[(cuts >= aim) & (cuts <= max(aim * _NEAR, aim + 1))]
-        if not len(near):
-            near = cuts[cuts >= aim][:1]
-        following = np.append(answers.confidence, 0.0)[near]
-        place = int(near[np.argmax(answers.confidence[near - 1] - following)])
+    while aim < total:
+        place = int(cuts[np.searchsorted(cuts, aim)])
         if not places or place > places[-1]:
             places.append(place)
         aim = max(aim * LOOSEN, aim + 1)
-    return places
+    return places if places and places[-1] == total else [*places, total]
 
 
 def _least_bound(answers: Answers, delta: float) -> Finding:
@@ -165,12 +163,13 @@ def _finding(answers: Answers, place: int, wrong: int, bound: float, *, proven: 
 
 
 def questions_to_prove(finding: Finding, max_wrong: float, delta: float) -> int | None:
-    """How many more questions of the same traffic would prove ``max_wrong``, if errors stay as rare.
+    """About how many more questions of the same traffic would prove ``max_wrong``, if errors stay as rare.
 
-    None where what was seen is no rarer than ``max_wrong``: then better topics are needed, not questions.
+    None where that cannot be said: nothing is answered, or errors are not rarer than ``max_wrong``.
     """
     if finding.proven:
         return 0
+    delta /= MAX_STARTS
     if not finding.answered or finding.wrong / finding.answered >= max_wrong:
         return None
     low, high = 1.0, 2.0
@@ -200,6 +199,6 @@ def in_proportion(strata: Sequence[str], keys: Sequence[str], shares: Mapping[st
     kept = []
     for name, share in shares.items():
         ordered = sorted(rows[name], key=lambda i: hashlib.sha256(keys[i].encode()).digest())
-        # A hair more than the share, so that 0.15 * 2640 / 1.0 does not lose a row to rounding.
-        kept += ordered[: math.floor(size * share / total + 1e-9)]
+        # A hair less than the share, so that rounding adds no row; what is rare is rounded up, to be there.
+        kept += ordered[: math.ceil(size * share / total - 1e-9)]
     return sorted(kept)

@@ -10,7 +10,7 @@ from typing import Any
 from edge.bundle import Bundle, load_bundle
 from edge.normaliser import Lang
 from edge.router import Router, load_router
-from export.calibrate import Calibration, answers_of, calibrate, sample
+from export.calibrate import Calibration, answers_of, calibrate, sample, share_of_delta
 from export.card import bundle_card
 from export.cross_fit import cross_fit
 from export.desk import Desk, load_desk
@@ -46,9 +46,12 @@ def train_desk(
         judged = judge(write_opened(folder, desk, base, heads), desk.calibrate)
         short = [lang for lang in desk.languages if tuned is None and _too_few(judged, desk, lang)]
         if short:
-            _say(f"Too few calibration questions in {' and '.join(short)}: the examples are judged, too")
+            _say(
+                f"Too few calibration questions in {' and '.join(short)} to prove anything: "
+                "the examples, judged by cross-fitting, guide the threshold."
+            )
             judged += cross_fit(desk, base, pools, short, seed)
-        calibration = calibrate(desk, judged)
+        calibration = calibrate(desk, judged, guided=short)
         manifest = manifest_of(desk, base, calibration)
         manifest["self_test"] = _self_test(desk, base, folder)
         seal(folder, manifest)
@@ -66,9 +69,8 @@ def train_desk(
 
 def _too_few(judged: Sequence[Judged], desk: Desk, lang: Lang) -> bool:
     """Whether the calibration questions of a language can prove nothing, were no answer to them wrong."""
-    share = (1 - desk.risk.confidence) / len(desk.languages)
     answers = answers_of(sample(judged, lang, desk.traffic))
-    return len(answers) < answers_to_prove(desk.risk.max_wrong, 1 - share)
+    return len(answers) < answers_to_prove(desk.risk.max_wrong, 1 - share_of_delta(desk))
 
 
 def _say(what: str) -> None:
@@ -111,6 +113,7 @@ def _report(
         "thresholds": {
             key: {
                 **{name: getattr(threshold, name) for name in ("confidence", "bound", "proven", "max_wrong")},
+                "pooled": key in calibration.pooled,
                 "answered": finding.answered,
                 "wrong": finding.wrong,
                 "questions": finding.questions,

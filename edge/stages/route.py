@@ -61,5 +61,5 @@ def _by_confidence(case: Case, reading: Reading, topic: Topic, bundle: Bundle) -
     if reading.margin < threshold.margin:
         case = case.because(Reason.LOW_MARGIN, f"{reading.margin:.3f}<{threshold.margin:.3f}")
     if not threshold.proven and not bundle.answer_unproven:
-        case = case.because(Reason.UNPROVEN, f"bound {threshold.bound:.4f}>{threshold.max_wrong}")
+        case = case.because(Reason.UNPROVEN, f"not proven for {threshold.max_wrong:g}")
     return case
