@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,7 @@ class Risk:
 class DeskTopic:
     """A topic with its examples; ``where`` is ``file:line``.
 
-    ``lines`` are those of the examples in that file, one each; empty where the examples were not read from
-    a file of ours.
+    ``places`` are those of the examples, ``file:line``, one each; empty where they were not read from files.
     """
 
     id: str
@@ -70,12 +69,12 @@ class DeskTopic:
     tools: tuple[str, ...] = ()
     max_wrong: float | None = None
     where: str = ""
-    lines: Mapping[Lang, tuple[int, ...]] = field(default_factory=dict)
+    places: Mapping[Lang, tuple[str, ...]] = field(default_factory=dict)
 
     def where_of(self, lang: Lang, place: int) -> str:
         """``file:line`` of the example at a place of a language; the topic's own where it has no line."""
-        lines = self.lines.get(lang, ())
-        return f"{self.where.rpartition(':')[0]}:{lines[place]}" if place < len(lines) else self.where
+        places = self.places.get(lang, ())
+        return places[place] if place < len(places) else self.where
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,8 @@ class Desk:
     """The whole source folder.
 
     ``traffic``: the shares of STRATA that the stated risk holds for; without any, as the calibration
-    questions are. ``groups``: groups of topics with the rate that each states.
+    questions are. ``groups``: groups of topics with the rate that each states. ``out_of_scope``: examples of
+    what is no topic's.
     """
 
     folder: Path
@@ -120,6 +120,7 @@ class Desk:
     risk: Risk = Risk()
     traffic: Mapping[str, float] = field(default_factory=dict)
     groups: Mapping[str, float] = field(default_factory=dict)
+    out_of_scope: tuple[str, ...] = ()
     public: bool = False
     unproven: str = "forward"
     system_prompts: str | tuple[str, ...] = "any"
@@ -179,13 +180,22 @@ def _given(entry: Mapping[str, Any], key: str, default: object) -> Any:  # noqa:
     return default if value is None else value
 
 
-def _lines_of(examples: object) -> dict[Lang, tuple[int, ...]]:
+def _places_of(examples: object, file: Path) -> dict[Lang, tuple[str, ...]]:
     found = examples if isinstance(examples, dict) else {}
     return {
-        Lang(key): tuple(texts.lines)
+        Lang(key): tuple(f"{file}:{line}" for line in texts.lines)
         for key, texts in found.items()
         if key in tuple(Lang) and isinstance(texts, LocatedList)
     }
+
+
+def _with(topic: DeskTopic, more: Sequence[Question]) -> DeskTopic:
+    """A topic with more examples."""
+    examples, places = dict(topic.examples), dict(topic.places)
+    for row in more:
+        examples[row.lang] = (*examples.get(row.lang, ()), row.text)
+        places[row.lang] = (*places.get(row.lang, ()), row.where)
+    return replace(topic, examples=examples, places=places)
 
 
 def _is_history(value: object) -> bool:
@@ -225,6 +235,7 @@ class _Reader:
         topics = self._topics(languages, {str(tool.get("name")) for tool in tools})
         self._rates(topics, groups, risk)
         ids = [topic.id for topic in topics]
+        topics, out_of_scope = self._more_examples(topics, languages)
         calibrate = load_questions(self.folder / "eval/calibrate.jsonl", ids, self.problems)
         test = load_questions(self.folder / "eval/test.jsonl", ids, self.problems)
         if self.problems:
@@ -238,6 +249,7 @@ class _Reader:
             risk=risk,
             traffic=traffic,
             groups=groups,
+            out_of_scope=out_of_scope,
             public=public,
             unproven=unproven,
             system_prompts=prompts,
@@ -335,6 +347,32 @@ class _Reader:
             self.problems.append(f"{files[0]}:1: there is no topic; add one that begins with '- id:'.")
         return list(topics.values())
 
+    def _more_examples(
+        self, topics: Sequence[DeskTopic], languages: Sequence[Lang]
+    ) -> tuple[list[DeskTopic], tuple[str, ...]]:
+        """The topics with the examples of ``examples/*.jsonl``, and those of ``oos``."""
+        ids = [topic.id for topic in topics]
+        rows = [
+            row
+            for file in sorted((self.folder / "examples").glob("*.jsonl"))
+            for row in load_questions(file, ids, self.problems)
+        ]
+        self.problems += [
+            f"{row.where}: an example stands alone; 'history' belongs to held-out questions."
+            for row in rows
+            if row.history
+        ]
+        self.problems += [
+            f"{row.where}: {row.lang} is not among the desk's languages."
+            for row in rows
+            if row.lang not in languages
+        ]
+        own: dict[str, list[Question]] = {}
+        for row in rows:
+            own.setdefault(row.topic, []).append(row)
+        more = [_with(topic, own.get(topic.id, ())) for topic in topics]
+        return more, tuple(row.text for row in own.get(OUT_OF_SCOPE, ()))
+
     def _topic(self, entry: Located, languages: Sequence[Lang], tools: set[str]) -> DeskTopic:
         self._unknown(entry, _TOPIC_KEYS, "topic")
         id_ = self._text(entry, "id", "")
@@ -375,7 +413,7 @@ class _Reader:
             tools=used,
             max_wrong=max_wrong,
             where=f"{self.file}:{entry.line}",
-            lines=_lines_of(entry.get("examples")),
+            places=_places_of(entry.get("examples"), self.file),
         )
 
     def _examples(self, entry: Located, languages: Sequence[Lang]) -> dict[Lang, tuple[str, ...]]:

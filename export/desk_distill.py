@@ -92,8 +92,9 @@ def distill_desk(
     check_target(out)
     examples = examples_of(desk)
     pools = _sifted(pools, base, [text for text, _ in examples])
-    raw = [*(text for text, _ in examples), *pools.out_of_scope]
-    topic = np.array([place for _, place in examples] + [-1] * len(pools.out_of_scope))
+    outliers = [*pools.out_of_scope, *desk.out_of_scope]
+    raw = [*(text for text, _ in examples), *outliers]
+    topic = np.array([place for _, place in examples] + [-1] * len(outliers))
     held = _held(raw, topic, seed)
     unseen = frozenset(raw[i] for i in held)
     taught = taught.away_from(unseen, base.normaliser)

@@ -64,11 +64,13 @@ def fit_desk(
     """The heads of every exit, the last one's last."""
     taught = NOTHING if tuned is None else tuned.taught
     examples = [*examples_of(desk), *taught.examples]
-    out_of_scope = [*pools.out_of_scope, *taught.outliers]
+    labelled = [*desk.out_of_scope, *taught.outliers]
+    out_of_scope = [*pools.out_of_scope, *labelled]
     x = base.embed([text for text, _ in examples], "Embedding the examples")
     pool = base.embed(out_of_scope, "Embedding the out-of-scope pool")
     # An encoder that was tuned on the desk has no such measure any more; its pool was sifted before.
     kept = away(pool[-1], x[-1]) if tuned is None else np.ones(pool.shape[1], bool)
+    kept[len(pools.out_of_scope) :] = True  # what somebody said of this desk
     texts = [*(text for text, _ in examples), *np.array(out_of_scope, object)[kept]]
     topic = np.array([place for _, place in examples] + [-1] * int(kept.sum()))
     context = base.embed([*pools.follow_ups, *pools.stand_alone], "Embedding the follow-up pool")
