@@ -25,7 +25,7 @@ def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
         for s in report["test"]["strata"]
     )
     thresholds = "\n".join(
-        f"| {key} | {t['confidence']:.4f} | {t['answered']} of {t['questions']} | {t['wrong']} "
+        f"| {key}{' (with other groups)' if t['pooled'] else ''} | {t['confidence']:.4f} | {t['answered']} of {t['questions']} | {t['wrong']} "
         f"| {t['bound']:.2%} | {t['max_wrong']:.1%} | {'yes' if t['proven'] else 'no'} |"
         for key, t in report["thresholds"].items()
     )

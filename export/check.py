@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from edge.normaliser import Normaliser
-from export.desk import Desk
+from export.desk import STRATA, Desk
 from export.near import near_pairs
 
 MIN_EXAMPLES = 10
@@ -139,14 +139,28 @@ def _thin(desk: Desk) -> list[Finding]:
 
 
 def _uncalibrated(desk: Desk) -> list[Finding]:
-    """Languages without held-out questions: nothing can be said of a threshold there."""
-    counts = Counter(question.lang for question in desk.calibrate)
+    """What nothing can be proven of: languages without held-out questions, and parts of their traffic."""
+    counts = Counter((question.lang, question.stratum) for question in desk.calibrate)
     where = str(desk.folder / "eval/calibrate.jsonl")
-    return [
-        Finding("warning", where, f"No calibration questions in {lang}: only exact texts are answered.")
-        for lang in desk.languages
-        if not counts[lang]
-    ]
+    findings = []
+    for lang in desk.languages:
+        if not any(counts[lang, stratum] for stratum in STRATA):
+            message = (
+                f"No calibration questions in {lang}: nothing can be proven; the examples alone guide it."
+            )
+            findings.append(Finding("warning", where, message))
+            continue
+        findings += [
+            Finding(
+                "warning",
+                where,
+                f"'traffic' in desk.yaml has a share of {stratum}, and no calibration question in {lang} is "
+                "one: nothing can be proven; write some.",
+            )
+            for stratum in STRATA
+            if desk.traffic.get(stratum) and not counts[lang, stratum]
+        ]
+    return findings
 
 
 def _answers(desk: Desk, today: date) -> list[Finding]:
