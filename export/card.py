@@ -24,11 +24,7 @@ def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
         f"| {s['lang']} | {s['kind']} | {s['questions']} | {s['answered']} | {s['wrong']} |"
         for s in report["test"]["strata"]
     )
-    thresholds = "\n".join(
-        f"| {key}{' (with other groups)' if t['pooled'] else ''} | {t['confidence']:.4f} | {t['answered']} of {t['questions']} | {t['wrong']} "
-        f"| {t['bound']:.2%} | {t['max_wrong']:.1%} | {'yes' if t['proven'] else 'no'} |"
-        for key, t in report["thresholds"].items()
-    )
+    thresholds = "\n".join(_threshold(key, t) for key, t in report["thresholds"].items())
     left = report["test"]["exits"]
     exits = "\n".join(
         f"| {e['exit']} | {e['temperature']} | {e['held_topic_accuracy']:.1%} "
@@ -89,3 +85,17 @@ guards, thresholds and answers are in `frontdesk.json` and `answers.jsonl`.
 The figures hold for questions like the held-out ones, which the desk's authors wrote: measure on your own
 traffic with `answering: observe` first.
 """
+
+
+def _threshold(key: str, entry: Mapping[str, Any]) -> str:
+    name = f"{key}, together with others" if entry["pooled"] else key
+    cells = (
+        name,
+        f"{entry['confidence']:.4f}",
+        f"{entry['answered']} of {entry['questions']}",
+        str(entry["wrong"]),
+        f"{entry['bound']:.2%}",
+        f"{entry['max_wrong']:.1%}",
+        "yes" if entry["proven"] else "no",
+    )
+    return f"| {' | '.join(cells)} |"
