@@ -13,7 +13,7 @@ from edge.bundle import Threshold
 from edge.normaliser import Lang
 from export.desk import Desk
 from export.judged import Judged
-from export.risk import NOTHING, Answers, Finding, answers_to_prove, find_threshold, in_proportion
+from export.risk import Answers, Finding, answers_to_prove, find_threshold, in_proportion
 
 # How far the best topic must lie above the second. Under 0.525 alone is it more than the threshold asks.
 MARGIN = 0.05
@@ -21,7 +21,6 @@ MARGIN = 0.05
 # chosen on the demo desk's first calibration questions, before those that its rate is proven on were written.
 MAX_NEEDS_CONTEXT = 0.7
 MAX_NEEDS_CONTEXT_IN_DIALOGUE = 0.2
-# What a pipeline is opened with before it is calibrated.
 OPEN = Threshold(confidence=0.0, margin=MARGIN, proven=True, bound=0.0, max_wrong=1.0)
 
 
@@ -38,7 +37,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For tables: ``zh``, ``finance/zh``, ``zh at 0.5%``."""
+        """The key of the group: ``zh``, ``finance/zh``."""
         return str(self.lang) if self.group is None else f"{self.group}/{self.lang}"
 
 
@@ -52,6 +51,11 @@ class Calibration:
     thresholds: Mapping[str, Threshold]
     findings: Mapping[str, Finding] = field(default_factory=dict)
     delta: float = 0.0
+
+
+def opened(desk: Desk) -> Calibration:
+    """What a pipeline judges the calibration questions with: only margin and guards keep an answer back."""
+    return Calibration(dict.fromkeys(_keys(desk), OPEN))
 
 
 def calibrate(desk: Desk, judged: Sequence[Judged]) -> Calibration:
@@ -121,7 +125,7 @@ def _topics(desk: Desk, group: str | None) -> frozenset[str]:
 
 def _threshold(finding: Finding, max_wrong: float) -> Threshold:
     return Threshold(
-        confidence=round(finding.confidence, 6) if finding is not NOTHING else 1.0,
+        confidence=finding.confidence,  # not rounded: the gap that it lies in may be narrow
         margin=MARGIN,
         proven=finding.proven,
         bound=round(finding.bound, 6),

@@ -15,7 +15,7 @@ from edge.bundle import Bundle, load_bundle
 from edge.pipeline import Pipeline
 from edge.router import Router, load_router
 from edge.stages import Runtime
-from export.calibrate import OPEN, Calibration, calibrate
+from export.calibrate import Calibration, calibrate, opened
 from export.card import bundle_card
 from export.compose import compose_router
 from export.desk import Desk, DeskTopic, load_desk
@@ -67,8 +67,7 @@ def train_desk(
     rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
     router = compose_router(base.weights(), heads, rules)
     with Staging(out) as folder:
-        opened = Calibration({str(lang): OPEN for lang in desk.languages})
-        write_bundle(folder, desk, base, router, manifest_of(desk, base, opened))
+        write_bundle(folder, desk, base, router, manifest_of(desk, base, opened(desk)))
         calibration = calibrate(desk, judge(_pipeline(folder), desk.calibrate))
         manifest = manifest_of(desk, base, calibration)
         manifest["self_test"] = _self_test(desk, base, folder)
