@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from edge.normaliser import Normaliser
-from export.desk import Desk
+from export.desk import STRATA, Desk
 from export.near import near_pairs
 
 MIN_EXAMPLES = 10
@@ -139,14 +139,20 @@ def _thin(desk: Desk) -> list[Finding]:
 
 
 def _uncalibrated(desk: Desk) -> list[Finding]:
-    """Languages without held-out questions: nothing can be said of a threshold there."""
-    counts = Counter(question.lang for question in desk.calibrate)
+    """Languages, or parts of their traffic, without held-out questions: no threshold can be found there."""
+    counts = Counter((question.lang, question.stratum) for question in desk.calibrate)
     where = str(desk.folder / "eval/calibrate.jsonl")
-    return [
-        Finding("warning", where, f"No calibration questions in {lang}: only exact texts are answered.")
-        for lang in desk.languages
-        if not counts[lang]
-    ]
+    missing = []
+    for lang in desk.languages:
+        if not any(counts[lang, part] for part in STRATA):
+            missing.append(f"No calibration questions in {lang}")
+            continue
+        missing += [
+            f"No calibration questions of {part} in {lang}, which 'traffic' gives a share"
+            for part in STRATA
+            if desk.traffic.get(part, 0) > 0 and not counts[lang, part]
+        ]
+    return [Finding("warning", where, f"{what}: only exact texts are answered.") for what in missing]
 
 
 def _answers(desk: Desk, today: date) -> list[Finding]:
