@@ -299,7 +299,7 @@ class _Reader:
     def _rates(self, topics: Sequence[DeskTopic], groups: Mapping[str, float], risk: Risk) -> None:
         """Topics name groups that there are, and state rates that are stricter than their group's."""
         for topic in topics:
-            if topic.group is not None and topic.group not in groups:
+            if topic.group and topic.group not in groups:
                 self.problems.append(
                     f"{topic.where}: 'group' {topic.group!r} is not in 'groups' of desk.yaml; add it there."
                 )
@@ -400,6 +400,7 @@ class _Reader:
         max_wrong = entry.get("max_wrong")
         if max_wrong is not None and not _is_share(max_wrong):
             self._problem(entry, "max_wrong", f"must be a number between 0 and 1, got {max_wrong!r}")
+            max_wrong = None
         return DeskTopic(
             id=id_,
             title={str(lang): text for lang, text in self._texts(entry, "title", titles).items()},

@@ -60,7 +60,8 @@ class Answers:
         """The middle between the last confidence that is let through and the next one."""
         last = float(self.confidence[answers - 1])
         following = float(self.confidence[answers]) if answers < len(self) else 0.0
-        return (last + following) / 2
+        middle = (last + following) / 2
+        return middle if middle > following else last  # numbers may be too near for one between them
 
     def gap(self, answers: int) -> int:
         """Of the places up to 2 % tighter the one in the widest gap: rounding carries few texts across it."""

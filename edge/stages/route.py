@@ -54,8 +54,8 @@ def answer_for(topic: Topic, lang: Lang, case: Case, bundle: Bundle) -> Answer |
 def _by_confidence(case: Case, reading: Reading, topic: Topic, bundle: Bundle) -> Case:
     lang = case.query.lang
     threshold = None if lang is None else bundle.threshold(topic, lang)
-    if threshold is None:
-        return case.because(Reason.UNPROVEN, "no threshold")
+    if threshold is None:  # a group without an answer has none, and nothing to prove
+        return case.because(Reason.UNPROVEN, "no threshold") if topic.route == "answer" else case
     if reading.confidence < threshold.confidence:
         case = case.because(Reason.LOW_CONFIDENCE, f"{reading.confidence:.3f}<{threshold.confidence:.3f}")
     if reading.margin < threshold.margin:

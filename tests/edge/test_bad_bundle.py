@@ -126,8 +126,8 @@ CASES = [
     ),
     *(
         pytest.param(threshold(name, value), "thresholds", "train", id=f"{name} {value!r}")
-        for name in ("confidence", "margin")
-        for value in (NAN, -1, "0.5")
+        for name in ("confidence", "margin", "bound", "max_wrong")
+        for value in (NAN, -1, 1.5, "0.5", True, None)
     ),
     *(
         pytest.param(limit(name, value), "limits", "train", id=f"{name} {value!r}")
@@ -135,6 +135,16 @@ CASES = [
         for value in (NAN, None)
     ),
     pytest.param(threshold("proven", "no"), "thresholds", "train", id="proven a text"),
+    pytest.param(threshold("proven", 1), "thresholds", "train", id="proven a number"),
+    *(
+        pytest.param(
+            manifest(lambda m, entry=entry: m["thresholds"].update({"topic:staff.payday/en": entry})),
+            MANIFEST, "frontdesk train", id=f"a topic's threshold {entry!r}",
+        )
+        for entry in (0.9, None, [], {}, {"confidence": 0.9, "margin": 0.1, "bound": 0.1, "max_wrong": 0.1})
+    ),
+    pytest.param(manifest(lambda m: m.update(thresholds=[])), "cannot be used", "frontdesk train", id="thresholds a list"),
+    pytest.param(manifest(lambda m: m.pop("thresholds")), "thresholds", "frontdesk train", id="thresholds missing"),
     pytest.param(manifest(lambda m: m["limits"].clear()), "min_in_scope", "frontdesk train", id="limits missing"),
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ from servers import DEMO
 from edge.bundle import load_bundle
 from edge.errors import BundleError
 from edge.host import Host, open_pipeline
+from edge.normaliser import Lang
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def edit(key: str, value: object) -> Callable[[Path], None]:
         (truncate("answers.jsonl"), "is not the file that"),
         (flip("onnx/model_quantized.onnx"), "is not the file that"),
         (flip("tokenizer.json"), "is not the file that"),
-        (edit("schema_version", 1), "schema_version 1"),
+        (edit("schema_version", 2), "schema_version 2; this Frontdesk reads 3. Build the bundle with"),
         (edit("schema_version", None), "schema_version None"),
         (edit("files", {}), "lists no files"),
         (edit("topics", [{}]), "cannot be read"),
@@ -66,6 +67,32 @@ def test_a_bad_bundle_is_refused_and_named(copy: Path, change: Callable[[Path], 
     change(copy)
     with pytest.raises(BundleError, match=message):
         load_bundle(copy)
+
+
+def test_thresholds_are_looked_up_by_topic_group_and_language(copy: Path) -> None:
+    manifest = json.loads((copy / "frontdesk.json").read_text("utf-8"))
+    first, second, third = (topic["id"] for topic in manifest["topics"][:3])
+    topics = [
+        topic | {"group": {first: "finance", second: "finance", third: None}.get(topic["id"])}
+        for topic in manifest["topics"]
+    ]
+    keys = ("en", "zh", "finance/en", f"topic:{first}/en", f"topic:{third}/zh")
+    given = {
+        key: {"confidence": place / 10, "margin": 0, "bound": 0, "max_wrong": 0.01, "proven": True}
+        for place, key in enumerate(keys)
+    }
+    edit("topics", topics)(copy)
+    edit("thresholds", given)(copy)
+    bundle = load_bundle(copy)
+
+    def key(topic: str, lang: Lang) -> str | None:
+        found = bundle.threshold(bundle.by_id[topic], lang)
+        return None if found is None else keys[round(found.confidence * 10)]
+
+    assert [key(topic, Lang.EN) for topic in (first, second, third)] == [
+        f"topic:{first}/en", "finance/en", "en",
+    ]  # fmt: skip
+    assert [key(topic, Lang.ZH) for topic in (first, second, third)] == [None, None, f"topic:{third}/zh"]
 
 
 def test_a_router_that_reads_otherwise_fails_the_self_test(copy: Path) -> None:

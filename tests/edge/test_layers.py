@@ -23,7 +23,7 @@ PARTS = _modules("router bundle guards hints sse stages")
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
 LAZY = {"edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"}, "edge.serve": {"uvicorn"}}
-UPPER = _modules("pipeline host classify forward exchange endpoints app cli serve")
+UPPER = _modules("pipeline host classify forward exchange endpoints app cli flags serve")
 ALLOWED = sys.stdlib_module_names | {"numpy", "onnxruntime", "tokenizers", "starlette", "httpx2", "edge"}
 
 
@@ -97,9 +97,10 @@ def test_pipeline_and_forward_know_nothing_of_the_application() -> None:
     assert reaches("edge.forward") & (app | {"edge.pipeline", "edge.host"}) == set()
 
 
-def test_nothing_imports_the_cli_and_it_alone_the_server() -> None:
+def test_nothing_imports_the_cli_and_it_alone_the_server_and_the_flags() -> None:
     assert [name for name, found in IMPORTS.items() if "edge.cli" in found] == []
-    assert [name for name, found in IMPORTS.items() if "edge.serve" in found] == ["edge.cli"]
+    for name in ("edge.serve", "edge.flags"):
+        assert [other for other, found in IMPORTS.items() if name in found] == ["edge.cli"]
 
 
 def test_no_circle_exists() -> None:

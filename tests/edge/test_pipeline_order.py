@@ -214,12 +214,50 @@ def test_an_answer_holds_to_the_end_of_its_last_day() -> None:
     assert decide(ask(), reading("leave"), today=date(2026, 2, 28)).reason is Reason.MATCHED
 
 
-def test_a_topic_can_ask_for_more_than_its_group() -> None:
-    strict = replace(TOPICS[0], confidence=0.97)
-    bundle = replace(BUNDLE, by_id={**BUNDLE.by_id, "hours": strict})
-    assert decide(ask(), bundle=bundle).reason is Reason.LOW_CONFIDENCE
-    lax = replace(BUNDLE, by_id={**BUNDLE.by_id, "hours": replace(TOPICS[0], confidence=0.1)})
-    assert decide(ask(), reading(confidence=0.79), lax).reason is Reason.LOW_CONFIDENCE
+STRICT = Threshold(0.97, 0.2, True, 0.001, 0.002)
+LAX = Threshold(0.5, 0.2, True, 0.04, 0.05)
+
+
+def grouped(group: str | None, **thresholds: Threshold) -> Bundle:
+    """The bundle with ``hours`` in a group; keys are spelt with ``_`` for what no name can hold."""
+    topic = replace(TOPICS[0], group=group)
+    keys = {key.replace("__", ":").replace("_", "/"): value for key, value in thresholds.items()}
+    return replace(BUNDLE, by_id={**BUNDLE.by_id, "hours": topic}, thresholds=keys)
+
+
+@pytest.mark.parametrize(
+    ("bundle", "reason"),
+    [
+        (grouped(None, en=LAX, topic__hours_en=STRICT), Reason.LOW_CONFIDENCE),
+        (grouped(None, en=LAX, topic__leave_en=STRICT), Reason.MATCHED),
+        (grouped(None, en=LAX, topic__hours_zh=STRICT), Reason.MATCHED),
+        (grouped(None, en=LAX, finance_en=STRICT), Reason.MATCHED),
+        (grouped("finance", en=LAX, finance_en=STRICT), Reason.LOW_CONFIDENCE),
+        (grouped("finance", en=STRICT, finance_en=LAX), Reason.MATCHED),
+        (grouped("finance", finance_en=LAX, topic__hours_en=STRICT), Reason.LOW_CONFIDENCE),
+        # A group without a threshold is not answered under another's.
+        (grouped("finance", en=LAX), Reason.UNPROVEN),
+        (grouped("finance", en=LAX, finance_zh=LAX, shop_en=LAX), Reason.UNPROVEN),
+        (grouped(None, zh=LAX, finance_en=LAX), Reason.UNPROVEN),
+    ],
+)
+def test_a_topic_has_its_own_threshold_or_its_groups_or_its_languages(bundle: Bundle, reason: Reason) -> None:
+    assert decide(ask(), bundle=bundle).reason is reason
+
+
+def test_unproven_is_said_of_the_threshold_that_counts() -> None:
+    unproven = replace(LAX, proven=False)
+    own = replace(grouped("finance", finance_en=LAX, topic__hours_en=unproven), answer_unproven=True)
+    assert decide(ask(), bundle=own).unproven
+    group = replace(grouped("finance", finance_en=LAX, en=unproven), answer_unproven=True)
+    assert not decide(ask(), bundle=group).unproven
+
+
+def test_a_topic_without_an_answer_needs_no_threshold() -> None:
+    chat = replace(TOPICS[2], group="talk")
+    bundle = replace(BUNDLE, by_id={**BUNDLE.by_id, "chat": chat})
+    decision = decide(ask(), reading("chat"), bundle)
+    assert [hit.reason for hit in decision.guards] == [Reason.TOPIC_FORWARDS]
 
 
 def test_a_threshold_is_passed_by_what_equals_it() -> None:
@@ -229,7 +267,9 @@ def test_a_threshold_is_passed_by_what_equals_it() -> None:
 def test_unproven() -> None:
     loose = {"en": Threshold(0.8, 0.2, False, 0.05, 0.01)}
     forwards = replace(BUNDLE, thresholds=loose)
-    assert decide(ask(), bundle=forwards).reason is Reason.UNPROVEN
+    decision = decide(ask(), bundle=forwards)
+    assert decision.reason is Reason.UNPROVEN
+    assert [hit.value for hit in decision.guards] == ["bound 0.0500, stated 0.01"]
     answered = decide(ask(), bundle=replace(forwards, answer_unproven=True))
     assert (answered.reason, answered.unproven) == (Reason.MATCHED, True)
     assert decide(ask()).unproven is False

@@ -67,3 +67,33 @@ def test_what_is_not_nearness() -> None:
 
 def test_follow_ups_are_left_out() -> None:
     assert findings(["and when do you open on sundays"], ["when do you open on sundays"], history=True) == []
+
+
+# --- what is not sampled ---------------------------------------------------------------------------
+
+
+def uncalibrated(traffic: dict[str, float], *kinds: tuple[str, Lang]) -> list[str]:
+    """What is said of a desk in two languages with one question of each kind."""
+    topics = (DeskTopic("hours", {}, "answer", {Lang.EN: (EXAMPLE,)}, {Lang.EN: "At 9."}),)
+    questions = tuple(
+        Question(f"{n}", "oos" if kind == "out_of_scope" else "hours", lang, kind)
+        for n, (kind, lang) in enumerate(kinds)
+    )
+    desk = Desk(Path(), "d", (Lang.EN, Lang.ZH), topics, traffic=traffic, calibrate=questions)
+    return [finding.message for finding in check_desk(desk) if finding.kind == "uncalibrated"]
+
+
+def test_languages_and_parts_of_the_traffic_without_questions() -> None:
+    every = ("in_scope", "out_of_scope", "follow_up")
+    both = [(kind, lang) for kind in every for lang in (Lang.EN, Lang.ZH)]
+    shares = dict.fromkeys(every, 1.0)
+    assert uncalibrated(shares, *both) == []
+    assert uncalibrated({}, *both[:2]) == []
+    assert uncalibrated(shares, *both[:5]) == [
+        "No calibration questions of follow_up in zh, which 'traffic' gives a share: "
+        "only exact texts are answered."
+    ]
+    assert uncalibrated(shares | {"follow_up": 0}, *both[:5]) == []
+    assert uncalibrated(shares, *both[::2]) == [
+        "No calibration questions in zh: only exact texts are answered."
+    ]

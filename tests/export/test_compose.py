@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tiny_encoder import EXITS, batch_of, embed, some_texts, tiny_weights
-from tiny_heads import Readings, read, spread, tiny_heads
+from tiny_heads import Readings, novelty, read, spread, tiny_heads
 
 from export.compose import EXIT_THRESHOLDS, NEVER, ExitRules, compose_router, never_early
 from export.graph import encoder_graph
+from export.heads import Heads
+from export.vocabulary import BOS, EOS, PAD, UNK
 
 WIDTH, TOPICS, EARLY = 48, 7, len(EXITS) - 1
 OUTPUTS = ["logits", "in_scope", "needs_context", "sentence_embedding", "exit"]
@@ -36,7 +38,8 @@ def embeddings(quantized: bool) -> NDArray[np.float32]:
 
 
 SEEN = embeddings(quantized=False)
-HEADS = [spread(tiny_heads(place, place), SEEN[: place + 1]) for place in range(len(EXITS))]
+NEW = novelty(tiny_heads(0), TEXTS)
+HEADS = [spread(tiny_heads(place, place), SEEN[: place + 1], NEW) for place in range(len(EXITS))]
 
 
 def always(exits: int = len(EXITS)) -> ExitRules:
@@ -59,7 +62,7 @@ def mixed(quantized: bool) -> ort.InferenceSession:
 def readings(quantized: bool) -> tuple[NDArray[np.float32], list[Readings]]:
     """What every exit would say of every text, from the encoder's own graph and heads in numpy."""
     z = embeddings(quantized)
-    return z, [read(heads, z[: place + 1], quantized=quantized) for place, heads in enumerate(HEADS)]
+    return z, [read(heads, z[: place + 1], NEW, quantized=quantized) for place, heads in enumerate(HEADS)]
 
 
 def leaves(rules: ExitRules, place: int, found: Readings) -> NDArray[np.bool_]:
@@ -230,11 +233,11 @@ def test_a_caller_may_give_other_thresholds() -> None:
 
 def test_a_topic_head_of_one_exit_reads_that_exit_alone() -> None:
     """A tuned head is as wide as one embedding, a head on a frozen base as all exits so far."""
-    narrow = [spread(tiny_heads(place), SEEN[place : place + 1]) for place in range(len(EXITS))]
+    narrow = [spread(tiny_heads(place), SEEN[place : place + 1], NEW) for place in range(len(EXITS))]
     session = ort.InferenceSession(
         compose_router(WEIGHTS, narrow, never_early(len(EXITS), TOPICS), quantized=False).SerializeToString()
     )
-    expected = read(narrow[-1], SEEN[-1:], quantized=False)
+    expected = read(narrow[-1], SEEN[-1:], NEW, quantized=False)
     found = run(session, TEXTS)
     np.testing.assert_allclose(found[0], expected.logits, atol=1e-3)
     np.testing.assert_allclose(found[1], expected.in_scope, atol=1e-3)
@@ -249,6 +252,68 @@ def test_any_number_of_exits(exits: tuple[int, ...]) -> None:
         found = run(session, TEXTS[:9])
         assert set(found[4]) == {expected}
         assert found[3].any() == (expected == exits[-1])
+
+
+# --- new words -------------------------------------------------------------------------------------
+
+# Texts of no and of one token, unknown letters, a special token inside, and others.
+WORDY = [
+    [0, 2],
+    [0, 5, 2],
+    [0, UNK, 2],
+    [0, UNK, 7, UNK, 2],
+    [0, EOS, 9, 2],
+    [0, 9, PAD, BOS, 2],
+    *TEXTS[:26],
+]
+
+
+@pytest.mark.parametrize("topics", [1, 7, 8, 9, 17])
+@pytest.mark.parametrize("leaving", [True, False])
+def test_the_graph_counts_new_words_as_the_heads_do(topics: int, leaving: bool) -> None:
+    """At the first and at the last exit, alone and with 31 others, with padding and without."""
+    encoder = ort.InferenceSession(encoder_graph(WEIGHTS, quantized=False).SerializeToString())
+    z = embed(encoder, WORDY)
+    heads = [tiny_heads(place, place, topics=topics) for place in range(len(EXITS))]
+    new = novelty(special_known(heads[0]), WORDY)
+    heads = [spread(one, z[: place + 1], new) for place, one in enumerate(heads)]
+    assert not heads[0].vocabulary[[BOS, EOS, PAD]].all()  # the heads do not care, the graph must
+    place = 0 if leaving else EARLY
+    expected = read(heads[place], z[: place + 1], new, quantized=False)
+    assert np.ptp(new[np.arange(len(WORDY)), expected.topic]) > 0.5
+    rules = never_early(len(EXITS), topics)
+    rules.confidence[:] = 0 if leaving else NEVER
+    rules = replace(rules, min_in_scope=np.zeros(EARLY), max_needs_context=np.ones(EARLY))
+    model = compose_router(WEIGHTS, heads, rules, quantized=False)
+    session = ort.InferenceSession(model.SerializeToString())
+    for length in (0, 16):
+        together = run(session, WORDY, length)
+        assert set(together[4]) == {EXITS[place]}
+        np.testing.assert_allclose(together[1], expected.in_scope, atol=1e-4)
+    alone = np.concatenate([run(session, [text])[1] for text in WORDY])
+    np.testing.assert_allclose(alone, expected.in_scope, atol=1e-4)
+
+
+def special_known(heads: Heads) -> Heads:
+    vocabulary = heads.vocabulary.copy()
+    vocabulary[[BOS, EOS, PAD]] = True
+    return replace(heads, vocabulary=vocabulary)
+
+
+def test_one_new_word_lowers_the_score_by_its_share() -> None:
+    """The same text, once with all its words known and once with all but one of four."""
+    text = [0, 10, 11, 12, 13, 2]
+    scores = []
+    for lacking in ([], [12]):
+        heads = [
+            replace(one, vocabulary=~np.isin(np.arange(50), lacking)[:, None].repeat(TOPICS, 1))
+            for one in HEADS
+        ]
+        model = compose_router(WEIGHTS, heads, never_early(len(EXITS), TOPICS))
+        session = ort.InferenceSession(model.SerializeToString())
+        share = float(run(session, [text])[1][0])
+        scores.append(np.log(share / (1 - share)))
+    assert scores[1] - scores[0] == pytest.approx(HEADS[-1].in_scope.novelty / 4, rel=1e-2)
 
 
 # --- rows that stand alone -------------------------------------------------------------------------

@@ -121,8 +121,38 @@ def test_a_wrong_topic_is_named_with_its_line(tmp_path: Path, topics: str, expec
         (HEAD + "system_prompts: null\n", "/desk.yaml:3: 'system_prompts' must be 'any' or a list of texts"),
         (HEAD + "system_prompts: anny\n", "/desk.yaml:3: 'system_prompts' must be 'any' or a list of texts"),
         (HEAD + "system_prompts: [1]\n", "/desk.yaml:3: 'system_prompts' must be 'any' or a list of texts"),
-        (HEAD + "traffic: [1]\n", "/desk.yaml:3: 'traffic' must map names to shares"),
-        (HEAD + "traffic: {en: x}\n", "/desk.yaml:3: 'traffic' must map names to shares"),
+        *(
+            (
+                HEAD + f"traffic: {traffic}\n",
+                "/desk.yaml:3: 'traffic' takes the shares of what users ask, as in {",
+            )
+            for traffic in (
+                "[1]",
+                "{en: 1}",
+                "{in_scope: 0.7, near_miss: 0.3}",
+                "{in_scope: x}",
+                "{in_scope: -1, follow_up: 2}",
+                "{in_scope: true}",
+                "{in_scope: .nan}",
+                "{in_scope: .inf}",
+                "{in_scope: 0, out_of_scope: 0}",
+            )
+        ),
+        *(
+            (HEAD + f"groups: {groups}\n", "/desk.yaml:3: 'groups' takes names that match")
+            for groups in (
+                "[finance]",
+                "{Finance: }",
+                "{zh: }",
+                "{1: }",
+                "{finance: 0.01}",
+                "{finance: {rate: 0.01}}",
+                "{finance: {max_wrong: }}",
+                "{finance: {max_wrong: 1}}",
+                "{finance: {max_wrong: true}}",
+            )
+        ),
+        (HEAD + "defaults: {}\n", "/desk.yaml:3: 'defaults' is no key of a desk"),
         (HEAD + "risk: {max_wrong: 2}\n", "/desk.yaml:3: 'risk' takes"),
         (HEAD + "risk: {wrong: 0.1}\n", "/desk.yaml:3: 'risk' takes"),
         (HEAD + "unproven: maybe\n", "/desk.yaml:3: 'unproven' must be one of forward, answer"),
@@ -133,6 +163,74 @@ def test_a_wrong_topic_is_named_with_its_line(tmp_path: Path, topics: str, expec
 def test_a_wrong_desk_file_is_named_with_its_line(tmp_path: Path, head: str, expected: str) -> None:
     found = problems(write(tmp_path, head=head))
     assert any(problem.startswith(expected) for problem in found), found
+
+
+@pytest.mark.parametrize(
+    ("head", "topic", "expected"),
+    [
+        ("", "group: finance", "'group' 'finance' is not in 'groups' of desk.yaml; add it there."),
+        (
+            "groups: {shop: }",
+            "group: finance",
+            "'group' 'finance' is not in 'groups' of desk.yaml; add it there.",
+        ),
+        ("", "max_wrong: 0.01", "'max_wrong' of a topic must be under its group's 0.01, got 0.01."),
+        (
+            "risk: {max_wrong: 0.005}",
+            "max_wrong: 0.006",
+            "'max_wrong' of a topic must be under its group's 0.005,",
+        ),
+        (
+            "groups: {finance: {max_wrong: 0.002}}",
+            "{group: finance, max_wrong: 0.004}",
+            "'max_wrong' of a topic must be under its group's 0.002,",
+        ),
+        (
+            "risk: {max_wrong: 0.03}\ngroups: {finance: }",
+            "{group: finance, max_wrong: 0.03}",
+            "'max_wrong' of a topic must be under its group's 0.03,",
+        ),
+    ],
+)
+def test_groups_are_declared_and_topics_only_stricter(
+    tmp_path: Path, head: str, topic: str, expected: str
+) -> None:
+    lines = topic.strip("{}").split(", ")
+    folder = write(tmp_path, head=f"{HEAD}{head}\n", topics=TOPIC + "".join(f"  {line}\n" for line in lines))
+    [problem] = problems(folder)
+    assert problem.startswith(f"/topics/a.yaml:1: {expected}")
+
+
+def test_traffic_groups_and_rates_are_read(tmp_path: Path) -> None:
+    head = HEAD + "traffic: {in_scope: 7, follow_up: 0}\ngroups: {finance: {max_wrong: 0.005}, shop: }\n"
+    topics = TOPIC + "  group: finance\n  max_wrong: 0.001\n"
+    desk = load_desk(write(tmp_path, head=head + "risk: {max_wrong: 0.02}\n", topics=topics))
+    assert desk.traffic == {"in_scope": 7.0, "follow_up": 0.0}
+    assert desk.groups == {"finance": 0.005, "shop": 0.02}
+    assert (desk.topics[0].group, desk.topics[0].max_wrong) == ("finance", 0.001)
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "stratum"),
+    [
+        ('"topic": "hours"', "in_scope", "in_scope"),
+        ('"topic": "oos"', "out_of_scope", "out_of_scope"),
+        ('"topic": "oos", "kind": "near_miss"', "near_miss", "out_of_scope"),
+        ('"topic": "hours", "kind": "chatty"', "chatty", "in_scope"),
+        ('"topic": "hours", "kind": "follow_up"', "follow_up", "follow_up"),
+        ('"topic": "oos", "kind": "follow_up"', "follow_up", "follow_up"),
+        # Kind says it, not the history: many turns with one stand alone.
+        (
+            '"topic": "hours", "history": [{"role": "user", "content": "hi"}]',
+            "in_scope",
+            "in_scope",
+        ),
+    ],
+)
+def test_a_question_stands_for_a_stratum(tmp_path: Path, question: str, kind: str, stratum: str) -> None:
+    line = f'{{"text": "what now", "lang": "en", {question}}}\n'
+    [found] = load_desk(write(tmp_path, eval__calibrate_jsonl=line)).calibrate
+    assert (found.kind, found.stratum) == (kind, stratum)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
 from export.heads import (
     FOLDS,
@@ -19,7 +22,10 @@ from export.heads import (
     fit_heads,
     fold_of,
     log_sum,
+    novelty_of,
     strangers_of,
+    token_shares,
+    vocabulary_of,
 )
 
 DIM = 12
@@ -40,8 +46,18 @@ def clusters(topics: int, each: int, outside: int, noise: float = 0.15) -> tuple
     return unit(x), np.concatenate([topic, np.full(outside, -1)])
 
 
-def fit(x: Floats, topic: NDArray[np.int64], folds: NDArray[np.int64] | None = None, seed: int = 0) -> Heads:
-    """Heads with as many turns that need context as not, told apart by one axis."""
+def fit(
+    x: Floats,
+    topic: NDArray[np.int64],
+    folds: NDArray[np.int64] | None = None,
+    seed: int = 0,
+    words: list[list[int]] | None = None,
+    answered: NDArray[np.bool_] | None = None,
+) -> Heads:
+    """Heads with as many turns that need context as not, told apart by one axis.
+
+    ``words``: the tokens of each text; else all have one word, which every topic has.
+    """
     chance = np.random.default_rng(1)
     needs = np.arange(40) < 20
     context = unit(
@@ -49,7 +65,17 @@ def fit(x: Floats, topic: NDArray[np.int64], folds: NDArray[np.int64] | None = N
     )
     if folds is None:
         folds = np.arange(len(x)) % FOLDS
-    return fit_heads(TrainingSet(x, x, topic, folds), context, needs, seed)
+    tokens, answered = tokens_of(words or [[0]] * len(x), topic, answered)
+    return fit_heads(TrainingSet(x, x, topic, folds, tokens, answered), context, needs, seed)
+
+
+def tokens_of(
+    words: list[list[int]], topic: NDArray[np.int64], answered: NDArray[np.bool_] | None = None
+) -> tuple[csr_matrix, NDArray[np.bool_]]:
+    size = 1 + max(max(row, default=0) for row in words)
+    if answered is None:
+        answered = np.zeros((size, topic.max() + 1), bool)
+    return token_shares(words, len(answered)), answered
 
 
 # --- folds -----------------------------------------------------------------------------------------
@@ -105,9 +131,9 @@ def test_held_readings_are_of_heads_that_never_saw_the_text() -> None:
     chance = np.random.default_rng(2)
     x = unit(chance.standard_normal((120, 60)))
     topic = chance.integers(0, 4, 120)
-    rows = np.concatenate([x, -x[:20]])
+    rows, topics = np.concatenate([x, -x[:20]]), np.concatenate([topic, np.full(20, -1)])
     heads = fit_heads(
-        TrainingSet(rows, rows, np.concatenate([topic, np.full(20, -1)]), np.arange(140) % FOLDS),
+        TrainingSet(rows, rows, topics, np.arange(140) % FOLDS, *tokens_of([[0]] * 140, topics)),
         unit(chance.standard_normal((40, 60))),
         np.arange(40) < 20,
         0,
@@ -161,7 +187,8 @@ def test_tiny_desks_get_finite_heads(topics: int, each: int) -> None:
     x, topic = clusters(topics, each, 20)
     heads = fit(x, topic)
     assert heads.topics.weight.shape == (DIM, topics)
-    for scores in (heads.topics(x), heads.in_scope(x, heads.topics(x)), heads.needs_context(x)):
+    known = np.zeros((len(x), topics))
+    for scores in (heads.topics(x), heads.in_scope(x, heads.topics(x), known), heads.needs_context(x)):
         assert np.isfinite(scores).all()
     assert (heads.topics(x).argmax(1) == topic)[topic >= 0].all()
 
@@ -209,8 +236,13 @@ def test_a_scaled_head_scales_its_scores() -> None:
     energy = np.log(np.exp(logits).sum(1))
     np.testing.assert_allclose(log_sum(logits), energy)
     np.testing.assert_allclose(log_sum(logits + 1e4), energy + 1e4)
+    novelty = chance.random((5, 3))
     with_energy = ScopeHead(x[:2], scope.head, 0.5)
-    np.testing.assert_allclose(with_energy(x, logits), by_hand.sum(1) + 0.5 * energy, atol=1e-4)
+    np.testing.assert_allclose(with_energy(x, logits, novelty), by_hand.sum(1) + 0.5 * energy, atol=1e-4)
+    whole = ScopeHead(x[:2], scope.head, 0.5, -3.0)
+    of_the_best = np.array([novelty[row, topic] for row, topic in enumerate(logits.argmax(1))])
+    expected = by_hand.sum(1) + 0.5 * energy - 3 * of_the_best
+    np.testing.assert_allclose(whole(x, logits, novelty), expected, atol=1e-4)
 
 
 def test_features_have_length_one_and_keep_the_exits_apart() -> None:
@@ -243,7 +275,96 @@ def test_what_is_near_a_topic_and_yet_none_is_out_of_scope() -> None:
     far = -np.eye(DIM)[chance.integers(0, topics, 80)] + chance.standard_normal((80, DIM)) * 0.1
     heads = fit(unit(np.concatenate([x, far])), np.concatenate([topic, np.full(80, -1)]))
     near = unit(np.eye(DIM)[topics] + chance.standard_normal((60, DIM)) * 0.1)  # a topic of another desk
-    scores = heads.in_scope(near, heads.topics(near))
+    known = np.zeros((200, topics))
+    scores = heads.in_scope(near, heads.topics(near), known[:60])
     own = unit(x)
     assert heads.in_scope.energy > 0
-    assert np.median(scores) < 0 < np.median(heads.in_scope(own, heads.topics(own)))
+    assert np.median(scores) < 0 < np.median(heads.in_scope(own, heads.topics(own), known))
+
+
+# --- new words -------------------------------------------------------------------------------------
+
+WORDS = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=8)
+
+
+def test_shares_of_tokens_by_hand() -> None:
+    found = token_shares([[2, 0, 2, 1], [], [3]], 5).toarray()
+    np.testing.assert_allclose(found, [[0.25, 0.25, 0.5, 0, 0], [0] * 5, [0, 0, 0, 1, 0]])
+
+
+def test_the_vocabulary_of_topics_by_hand() -> None:
+    tokens = token_shares([[0, 1], [1, 2], [3], [4]], 6)
+    found = vocabulary_of(tokens, np.array([0, 0, 1, -1]), 3)
+    assert found.dtype == bool
+    assert [np.flatnonzero(column).tolist() for column in found.T] == [[0, 1, 2], [3], []]
+
+
+def test_new_words_by_hand() -> None:
+    vocabulary = np.array([[True, False], [True, True], [False, False]])
+    found = novelty_of(token_shares([[0, 1], [0, 2, 2, 1], [], [2]], 3), vocabulary)
+    np.testing.assert_allclose(found, [[0, 0.5], [0.5, 0.75], [0, 0], [1, 1]])
+
+
+@given(words=WORDS, known=st.sets(st.integers(0, 9)))
+def test_new_and_known_words_make_the_whole_text(words: list[list[int]], known: set[int]) -> None:
+    """What one vocabulary lacks the opposite one has; nothing of a text is new where it taught."""
+    vocabulary = np.isin(np.arange(10), list(known))[:, None]
+    tokens = token_shares(words, 10)
+    new, old = novelty_of(tokens, vocabulary)[:, 0], novelty_of(tokens, ~vocabulary)[:, 0]
+    np.testing.assert_allclose(new + old, [float(bool(row)) for row in words])
+    assert ((new >= 0) & (new <= 1 + 1e-12)).all()
+    own = vocabulary_of(tokens, np.zeros(len(words), np.int64), 1)
+    assert not novelty_of(tokens, own).any()
+
+
+def worded(topics: int, each: int, outside: int) -> tuple[Floats, NDArray[np.int64], list[list[int]]]:
+    """Clusters whose texts have two of their topic's three words and one that all texts have.
+
+    Token 0 is the common one; those of topic t begin at 1 + 3 t; what is out of scope has others.
+    """
+    x, topic = clusters(topics, each, outside)
+    chance = np.random.default_rng(4)
+    first = 1 + 3 * np.where(topic >= 0, topic, topics)
+    return x, topic, [[0, *(start + chance.permutation(3)[:2]).tolist()] for start in first]
+
+
+def test_heads_know_the_words_of_examples_and_answers() -> None:
+    x, topic, words = worded(3, 12, 24)
+    answered = np.zeros((20, 3), bool)
+    answered[19, 1] = True
+    known = fit(x, topic, words=words, answered=answered).vocabulary
+    assert [np.flatnonzero(column).tolist() for column in known.T] == [
+        [0, 1, 2, 3],
+        [0, 4, 5, 6, 19],
+        [0, 7, 8, 9],
+    ]
+
+
+def test_a_near_miss_by_one_new_word_scores_lower() -> None:
+    """The same embedding and logits; each further word that the topic has nowhere counts against it."""
+    x, topic, words = worded(4, 12, 30)
+    heads = fit(x, topic, words=words, answered=np.zeros((30, 4), bool))
+    one = x[:1].repeat(4, 0)
+    asked = token_shares([[0, 1, 2], [0, 1, 29], [0, 4, 29], [28, 4, 29]], 30)
+    novelty = novelty_of(asked, heads.vocabulary)
+    scores = heads.in_scope(one, heads.topics(one), novelty)
+    assert heads.in_scope.novelty < 0
+    np.testing.assert_allclose(np.diff(scores), heads.in_scope.novelty / 3, rtol=1e-3)
+
+
+def test_a_held_text_is_judged_by_the_words_of_the_others() -> None:
+    """Its own words would make it look known: one with a word that no other has is held to be farther."""
+    x, topic, words = worded(4, 12, 40)
+    x[1::12][:4] = x[::12][:4]  # twins of the first text of each topic
+    words = [list(row) for row in words]
+    answered = np.zeros((30, 4), bool)
+    for place in range(0, 48, 12):
+        words[place] = [0, 1 + 3 * topic[place], 2 + 3 * topic[place]]
+        words[place + 1] = [0, 1 + 3 * topic[place], 20 + topic[place]]
+    folds = np.arange(len(x)) // 3 % FOLDS  # twins share a fold, so that the embedding tells nothing
+    held = fit(x, topic, folds, words=words, answered=answered).held.in_scope
+    logit = np.log(held / (1 - held))
+    assert (logit[1:48:12] < logit[0:48:12] - 1).all()
+    answered[20 + np.arange(4), np.arange(4)] = True  # but an answer has it, too
+    held = fit(x, topic, folds, words=words, answered=answered).held.in_scope
+    np.testing.assert_allclose(held[1:48:12], held[0:48:12], atol=1e-6)

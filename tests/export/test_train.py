@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
@@ -15,6 +16,7 @@ from edge.cli import main
 from edge.errors import BundleError
 from edge.host import open_pipeline
 from edge.query import Query
+from export.card import bundle_card
 from export.compose import EXIT_THRESHOLDS, NEVER
 from export.desk import load_desk
 from export.opened import may_leave_early
@@ -121,6 +123,38 @@ def test_the_card_and_the_evaluation_are_written(built: Bundle) -> None:
     card = (built.folder / "README.md").read_text("utf-8")
     assert card.startswith("---\nlicense: apache-2.0\nlanguage: [en, zh]\n")
     assert "| en | in_scope | 1 |" in card
+    assert "for traffic like this: as the calibration questions are. Proving it takes 368 " in card
+    report = json.loads((built.folder / "evaluation.json").read_text("utf-8"))
+    assert list(report) == [
+        "schema_version", "tuned", "risk", "traffic", "delta_of_each", "answers_to_prove", "thresholds",
+        "exits", "test",
+    ]  # fmt: skip
+    assert (report["traffic"], report["answers_to_prove"]) == ({}, 368)
+    assert report["delta_of_each"] == pytest.approx(0.025)
+    assert report["thresholds"].keys() == built.thresholds.keys()
+    for key, entry in report["thresholds"].items():
+        threshold = built.thresholds[key]
+        assert (entry["confidence"], entry["proven"]) == (threshold.confidence, threshold.proven)
+        assert entry["questions"] in (0, 2)
+        assert entry["questions_to_prove"] is None or entry["questions_to_prove"] > 300
+        assert f"| {key} | {threshold.confidence:.4f} | " in card
+    # Times differ from run to run, so none are kept.
+    assert (report["test"]["p50_ms"], report["test"]["ms"]) == (0.0, [])
+
+
+def test_the_card_names_the_traffic(built: Bundle, desk_folder: Path) -> None:
+    report = json.loads((built.folder / "evaluation.json").read_text("utf-8"))
+    card = bundle_card(load_desk(desk_folder), report | {"traffic": {"in_scope": 0.8, "follow_up": 0.2}})
+    assert "for traffic like this: in_scope 80%, follow_up 20%. Proving" in card
+
+
+def test_what_an_answer_or_a_title_says_a_topic_knows(desk_folder: Path, tiny_base: Path) -> None:
+    desk, base = load_desk(desk_folder), Encoder(tiny_base)
+    known = answered_by(desk, base)
+    for place, topic in enumerate(desk.topics):
+        texts = [*topic.answer.values(), *topic.title.values()]
+        np.testing.assert_array_equal(known[:, place], base.tokens(texts).sum(0).A1 > 0)
+    assert known[:, 0].sum() > known[:, 3].sum() > 0  # the last has only its title
 
 
 def test_a_failed_write_keeps_the_old_bundle_and_leaves_nothing(tmp_path: Path) -> None:

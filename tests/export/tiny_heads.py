@@ -1,19 +1,24 @@
 """Random heads, and what a router must read in an embedding, in numpy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from export.heads import GAMMA, Head, Heads, Held, ScopeHead, features_of, log_sum
+from export.heads import GAMMA, Head, Heads, Held, ScopeHead, features_of, novelty_of, token_shares
 from export.quantize import quantize_rows
 
 Floats = NDArray[np.float32]
 NOTHING_HELD = Held(*(np.empty(0),) * 4)
+TOKENS = 50  # those of a tiny encoder
 
 
 def tiny_heads(seed: int, place: int = 0, width: int = 48, topics: int = 7, centres: int = 9) -> Heads:
-    """Heads whose readings spread: sure and unsure topics, texts in and out of scope, turns of both kinds."""
+    """Heads whose readings spread: sure and unsure topics, texts in and out of scope, turns of both kinds.
+
+    The vocabulary is the same whatever the seed: all exits of a desk share it.
+    """
     chance = np.random.default_rng(seed)
 
     def matrix(rows: int, columns: int, scale: float) -> Floats:
@@ -26,17 +31,23 @@ def tiny_heads(seed: int, place: int = 0, width: int = 48, topics: int = 7, cent
     places /= np.linalg.norm(places, axis=1, keepdims=True)
     return Heads(
         topics=head(width * (place + 1), topics, 4.0),
-        in_scope=ScopeHead(places, head(centres, 1, 20.0), 2.0),
+        in_scope=ScopeHead(places, head(centres, 1, 20.0), 2.0, -30.0),
         needs_context=head(width, 1, 4.0),
+        vocabulary=np.random.default_rng(7).random((TOKENS, topics)) < 0.6,
         temperature=1.0,
         held=NOTHING_HELD,
     )
 
 
-def spread(heads: Heads, seen: Floats) -> Heads:
+def novelty(heads: Heads, texts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """The share of new tokens [texts, topics] of texts as token ids between their two ends."""
+    return novelty_of(token_shares([text[1:-1] for text in texts], len(heads.vocabulary)), heads.vocabulary)
+
+
+def spread(heads: Heads, seen: Floats, new: NDArray[np.float64]) -> Heads:
     """The heads with probabilities that spread around 0.73 (in scope) and 0.38 (needs context).
 
-    ``seen``: the embeddings [exits so far, rows, width].
+    ``seen``: the embeddings [exits so far, rows, width]; ``new``: their ``novelty``.
     """
 
     def slope_and_offset(scores: Floats, middle: float) -> tuple[float, float]:
@@ -44,10 +55,12 @@ def spread(heads: Heads, seen: Floats) -> Heads:
         return slope, middle - slope * float(np.median(scores))
 
     scope, needs = heads.in_scope, heads.needs_context
-    slope, offset = slope_and_offset(scope(seen[-1], heads.topics(features_of(seen))), 1.0)
+    slope, offset = slope_and_offset(scope(seen[-1], heads.topics(features_of(seen)), new), 1.0)
     return replace(
         heads,
-        in_scope=ScopeHead(scope.centres, scope.head.scaled(slope, offset), scope.energy * slope),
+        in_scope=ScopeHead(
+            scope.centres, scope.head.scaled(slope, offset), scope.energy * slope, scope.novelty * slope
+        ),
         needs_context=needs.scaled(*slope_and_offset(needs(seen[-1]), -0.5)),
     )
 
@@ -70,19 +83,22 @@ class Readings:
         return np.asarray(self.in_scope / shares.sum(1))
 
 
-def read(heads: Heads, seen: Floats, *, quantized: bool) -> Readings:
-    """The heads on embeddings [exits so far, rows, width]; INT8 stores topics and centres row by row."""
+def read(heads: Heads, seen: Floats, new: NDArray[np.float64], *, quantized: bool) -> Readings:
+    """The heads on embeddings [exits so far, rows, width] and their ``novelty``.
+
+    INT8 stores topics and centres row by row.
+    """
 
     def stored(weight: Floats) -> Floats:
         return quantize_rows(weight).restored() if quantized else weight
 
     z, scope = seen[-1], heads.in_scope
-    nearness = z @ stored(np.asarray(2 * GAMMA * heads.in_scope.centres, np.float32)).T - 2 * GAMMA
+    centres = stored(np.asarray(2 * GAMMA * scope.centres, np.float32)) / np.float32(2 * GAMMA)
     weight = stored(np.ascontiguousarray(heads.topics.weight.T / np.sqrt(len(seen))))
     logits = np.concatenate(list(seen), axis=1) @ weight.T + heads.topics.bias
     return Readings(
         logits,
-        sigmoid(scope.head(np.exp(nearness))[:, 0] + scope.energy * log_sum(logits)),
+        sigmoid(replace(scope, centres=centres)(z, logits, new)),
         sigmoid(heads.needs_context(z)[:, 0]),
     )
 
