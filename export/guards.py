@@ -1,7 +1,8 @@
 """Compiles export/guards.yaml into the data that hosts interpret, and derives each topic's signals."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ GUARDS_FILE = Path(__file__).with_name("guards.yaml")
 _NOT_SHARED = re.compile(r"\\[dDwWbBsSAZ]|\(\?P|\(\?[aiLmsux]|\(\?#|[*+?}]\+|\(\?>")
 _LATIN = re.compile("[a-z0-9]")
 _NEUTRAL = "~"
+SUPPORT = 150
 
 
 def guard_data(source: Path = GUARDS_FILE) -> dict[str, Any]:
@@ -54,13 +56,14 @@ def guard_data(source: Path = GUARDS_FILE) -> dict[str, Any]:
     return data
 
 
-def topic_signals(data: Mapping[str, Any], texts: Iterable[str], normaliser: Normaliser) -> list[str]:
-    """Every signal of a topic's examples: what a query of this topic may carry."""
+def topic_signals(data: Mapping[str, Any], texts: Sequence[str], normaliser: Normaliser) -> list[str]:
+    """The signals of a topic's examples: what a query of this topic may carry.
+
+    Of many examples one that is odd, or mislabelled, opens nothing: a signal needs one in SUPPORT.
+    """
     guards = Guards.of_data(data, {})
-    found: set[str] = set()
-    for text in texts:
-        found |= guards.signals_of(normaliser.reading(text))
-    return sorted(found)
+    counts = Counter(signal for text in texts for signal in guards.signals_of(normaliser.reading(text)))
+    return sorted(signal for signal, count in counts.items() if count * SUPPORT >= len(texts))
 
 
 def _terms(literal: Iterable[str], expressions: Iterable[str]) -> str:
