@@ -7,15 +7,15 @@ BIN := $(VENV)/bin
 PORT ?= 8080
 NODE_CLIENT := tests/contract/node
 
-.PHONY: run test test-all lint format bundle clean
+.PHONY: run test test-all lint format bundle browser clean
 
 run: $(VENV)/.serve
 	@$(BIN)/frontdesk dev --bundle models/demo --agent examples/agent/agent.py --port $(PORT)
 
-test: $(VENV)/.dev $(NODE_CLIENT)/node_modules/.done lint
+test: $(VENV)/.dev $(NODE_CLIENT)/node_modules/.done browser lint
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-all: $(VENV)/.distill $(NODE_CLIENT)/node_modules/.done lint
+test-all: $(VENV)/.distill $(NODE_CLIENT)/node_modules/.done browser lint
 	$(BIN)/python -m pytest -q
 
 lint: $(VENV)/.dev
@@ -54,6 +54,11 @@ $(NODE_CLIENT)/node_modules/.done: $(NODE_CLIENT)/package.json $(NODE_CLIENT)/pa
 	  { echo "make test needs Node.js 20 or newer with npm, for the tests with OpenAI's Node SDK: https://nodejs.org/en/download"; exit 1; }
 	npm ci --prefix $(NODE_CLIENT) --ignore-scripts --no-audit --no-fund
 	@touch $@
+
+browser:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable \
+	  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"; do command -v "$$name" >/dev/null && exit 0; done; \
+	  echo "make test needs Chromium or Chrome, for the tests of the report: apt-get install chromium fonts-noto-cjk, or brew install --cask google-chrome"; exit 1
 
 clean:
 	rm -rf $(VENV) $(NODE_CLIENT)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -183,19 +183,31 @@ def _llm(args: argparse.Namespace) -> Any:  # noqa: ANN401 - export.llm.Llm, whi
 
 def _eval(args: argparse.Namespace) -> int:
     _need_export("eval")
+    from contextlib import nullcontext
+    from datetime import date
+
     from edge.errors import DeskError
     from edge.host import open_pipeline
     from export.desk import load_questions
     from export.evaluate import evaluate, table
+    from export.report import render, stated_in, subject_of, written_whole
 
     pipeline = open_pipeline(args.bundle)
+    bundle = pipeline.runtime.bundle
     problems: list[str] = []
-    questions = load_questions(args.questions, [t.id for t in pipeline.runtime.bundle.topics], problems)
+    questions = load_questions(args.questions, [t.id for t in bundle.topics], problems)
     if not questions and not problems:
         problems.append(f"{args.questions}: there are no questions.")
     if problems:
         raise DeskError(problems)
-    result = evaluate(pipeline, questions)
+    stated = stated_in(bundle)
+    with nullcontext() if args.report is None else written_whole(args.report) as page:
+        result = evaluate(pipeline, questions, stated.traffic, stated.confidence)
+        if page is not None:
+            subject = subject_of(bundle, stated, args.questions, result, date.today().isoformat())
+            page.write(render(subject))
+    if page is not None:
+        print(f"frontdesk: wrote {args.report}, {args.report.stat().st_size / 1000:.0f} kB.", file=sys.stderr)
     if args.json:
         _print_json(result.as_dict())
     else:

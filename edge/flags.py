@@ -124,6 +124,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--questions", type=Path, default=Path("examples/desk/eval/test.jsonl"), metavar="FILE"
     )
+    evaluate.add_argument("--report", type=Path, metavar="HTML", help="write a page for people, too")
     return top
 
 

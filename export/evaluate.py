@@ -11,7 +11,7 @@ from edge.bundle import Bundle
 from edge.normaliser import Lang
 from edge.pipeline import Pipeline
 from export.calibrate import answers_of, sample
-from export.desk import OUT_OF_SCOPE, Question
+from export.desk import FOLLOW_UP, OUT_OF_SCOPE, Question
 from export.judged import Judged, judge
 from export.risk import upper_bound
 
@@ -39,6 +39,16 @@ class Point:
     """From a confidence on: ``answered`` questions, ``wrong`` of them, and the upper bound of that rate."""
 
     confidence: float
+    answered: int
+    wrong: int
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The questions that a curve counts, as they are served: ``answered`` of them, ``wrong`` of these."""
+
+    questions: int
     answered: int
     wrong: int
     bound: float
@@ -104,8 +114,9 @@ class GuardRow:
 class Evaluation:
     """Counts by stratum, every wrong answer with its text, reasons of forwards, milliseconds.
 
-    ``exits``: how many questions were read down to each exit. ``curves`` and ``mixes`` are by language.
-    ``ms``: 101 quantiles of the time from text to decision.
+    ``missed``: of the forwards by reason, those of questions that stand alone and have an answer here.
+    ``exits``: how many questions were read down to each exit. ``samples``, ``curves`` and ``mixes`` are by
+    language. ``ms``: 101 quantiles of the time from text to decision.
     """
 
     strata: tuple[Stratum, ...]
@@ -114,7 +125,9 @@ class Evaluation:
     reasons: dict[str, int]
     p50_ms: float
     p99_ms: float
+    missed: dict[str, int] = field(default_factory=dict)
     exits: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, Sample] = field(default_factory=dict)
     curves: dict[str, tuple[Point, ...]] = field(default_factory=dict)
     mixes: dict[str, tuple[Mix, ...]] = field(default_factory=dict)
     reliability: tuple[Bin, ...] = ()
@@ -166,15 +179,19 @@ def summarise(
     answerable = {topic.id for topic in bundle.topics if topic.route == "answer"}
     exits = Counter(row.decision.reading.exit for row in judged if row.decision.reading)
     ms = np.percentile([row.ms for row in judged], range(101)) if judged else np.zeros(101)
+    samples = {str(lang): sample(judged, lang, traffic) for lang in bundle.languages}
+    missed = [r for r in judged if r.question.kind != FOLLOW_UP and r.question.topic in answerable]
     return Evaluation(
         strata=tuple(_stratum(lang, kind, judged, answerable) for lang, kind in keys),
         topic_accuracy=sum(r.question.topic == r.decision.topic for r in in_scope) / max(1, len(in_scope)),
         errors=_errors(judged),
-        reasons=dict(Counter(str(r.decision.reason) for r in judged if not r.answered).most_common()),
+        reasons=_reasons(judged),
         p50_ms=float(ms[50]),
         p99_ms=float(ms[99]),
+        missed=_reasons(missed),
         exits={str(exit_): count for exit_, count in sorted(exits.items())},
-        curves={str(lang): _curve(sample(judged, lang, traffic), confidence) for lang in bundle.languages},
+        samples={lang: _sample(rows, confidence) for lang, rows in samples.items()},
+        curves={lang: _curve(rows, confidence) for lang, rows in samples.items()},
         mixes={str(lang): _mixes(judged, lang, traffic, confidence) for lang in bundle.languages},
         reliability=_reliability(judged),
         topics=_topics(judged, [topic.id for topic in bundle.topics]),
@@ -228,13 +245,24 @@ def _stratum(lang: str, kind: str, judged: Sequence[Judged], answerable: set[str
     )
 
 
+def _reasons(judged: Sequence[Judged]) -> dict[str, int]:
+    """Why what is forwarded is, the commonest reason first."""
+    return dict(Counter(str(r.decision.reason) for r in judged if not r.answered).most_common())
+
+
+def _sample(rows: Sequence[Judged], confidence: float) -> Sample:
+    answered = sum(row.answered for row in rows)
+    wrong = sum(row.answered and not row.right for row in rows)
+    return Sample(len(rows), answered, wrong, upper_bound(wrong, answered, confidence))
+
+
 def _errors(judged: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
     """The wrong local answers, surest first."""
     wrong = sorted((r for r in judged if r.answered and not r.right), key=lambda r: -r.confidence)
     return tuple(
         {
             "text": row.question.text,
-            "history": [turn.text for turn in row.question.history],
+            "history": [{"role": turn.role, "content": turn.text} for turn in row.question.history],
             "kind": row.question.kind,
             "lang": str(row.question.lang),
             "topic": row.question.topic,
@@ -271,14 +299,13 @@ def _mixes(
     for part in SHARES:
         mix = {name: share / sum(inside.values()) * (1 - part) for name, share in inside.items()}
         rows = sample(judged, lang, mix | {"out_of_scope": part})
-        answered = sum(row.answered for row in rows)
-        wrong = sum(row.answered and not row.right for row in rows)
+        served = _sample(rows, confidence)
         mixes.append(
             Mix(
                 part,
-                answered / max(1, len(rows)),
-                wrong / max(1, answered),
-                upper_bound(wrong, answered, confidence),
+                served.answered / max(1, served.questions),
+                served.wrong / max(1, served.answered),
+                served.bound,
             )
         )
     return tuple(mixes)
