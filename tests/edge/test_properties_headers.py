@@ -144,7 +144,8 @@ def test_any_headers_break_nothing(hold: Hold, desk: Desk, upstream: ScriptedUps
             assert received.body == body
             assert_passed_up(fields_of(received.head), clean, request_id)
             if not bypassed:
-                ours = received.headers["x-frontdesk-hints"], received.headers["x-frontdesk-signature"]
+                got = dict(received.fields)
+                ours = got["x-frontdesk-hints"], got["x-frontdesk-signature"]
                 verify_hints(*ours, request_id, body, [KEY], Seen(), time.time())
         event(f"{path} {response.one('x-frontdesk-reason')}")
         seen[path] += 1
