@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from edge.errors import ConfigError
+from edge.hints import HintsKey, parse_keys
 from edge.toml import read_toml
 
 CONFIG_FILE = "frontdesk.toml"
@@ -82,7 +83,8 @@ class Settings:
     ``tenant_header``, are believed only from ``trusted_proxies``. ``auth_check_url``: asked about a
     client's credential before a desk that is not public answers; remembered for ``auth_check_s``
     seconds. ``budget_ms``: time to the first byte unless the request says otherwise. ``models``: names
-    of models that clients send, mapped to the upstream's names.
+    of models that clients send, mapped to the upstream's names. ``hints_keys``: the first signs hints;
+    without any they go unsigned.
     """
 
     bundle: Path = Path("models/demo")
@@ -100,6 +102,7 @@ class Settings:
     auth_check_url: str = ""
     auth_check_s: float = 60.0
     models: Mapping[str, str] = field(default_factory=dict)
+    hints_keys: tuple[HintsKey, ...] = ()
     log: str = "json"
 
 
@@ -163,9 +166,9 @@ def _from_file(file: Path | None) -> Settings:
         return settings
     toml = read_toml(path)
     for key, value in toml.data.items():
-        if key == "upstream" and isinstance(value, dict):
+        if key in ("upstream", "hints") and isinstance(value, dict):
             for inner, inner_value in value.items():
-                settings = _set(settings, f"upstream_{inner}", inner_value, toml.place(key, inner))
+                settings = _set(settings, f"{key}_{inner}", inner_value, toml.place(key, inner))
         elif key == "model" and isinstance(value, dict):
             models = {name: _model(target, toml.place(key, name)) for name, target in value.items()}
             settings = replace(settings, models=models)
@@ -207,7 +210,7 @@ def _set(settings: Settings, name: str, value: object, where: object) -> Setting
 
 def _shown(name: str, value: object) -> str:
     """What of a wrong value may be shown: keys and passwords may not."""
-    if name in ("upstream_api_key", "keys"):
+    if name in ("upstream_api_key", "keys", "hints_keys"):
         return "cannot be used"
     shown = _USER_INFO.sub("//***@", value) if isinstance(value, str) else value
     return f"is {shown!r}"
@@ -280,6 +283,12 @@ def _key(number: int, entry: Mapping[str, Any]) -> Key:
     if until is not None and type(until) is not date:
         raise ValueError(f"key {id_!r} needs a valid_until such as 2027-12-31")
     return Key(id_, digest, tenant, until)
+
+
+def _hints_keys(value: object) -> tuple[HintsKey, ...]:
+    """From a list of ``kid:secret``, or the same with commas."""
+    text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+    return parse_keys(text) if text else ()
 
 
 def _secret(value: object) -> str:
@@ -376,6 +385,7 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "trusted_proxies": _networks,
     "auth_check_url": lambda value: _url(value) if value else "",
     "auth_check_s": _SECONDS,
+    "hints_keys": _hints_keys,
     "log": _one_of("json", "off"),
 }
 # Every plain field can be set from outside; a new one that is forgotten here fails at import.

@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from edge.classify import classify
+from edge.complexity import complexity_of
 from edge.config import Settings
 from edge.decision import Answer, Decision, Path, Reason
 from edge.errors import (
@@ -27,7 +28,7 @@ from edge.errors import (
 )
 from edge.exchange import Exchange, unix_now
 from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed, body_stream
-from edge.hints import HINTS_HEADER, Hints, format_hints
+from edge.hints import HINTS_HEADER, SIGNATURE_HEADER, Hints, format_hints, sign_hints
 from edge.host import Host
 from edge.identity import Identity
 from edge.pipeline import Pipeline, withhold
@@ -297,13 +298,22 @@ class Endpoints:
         decision = exchange.decision
         if decision is not None and decision.reason is not Reason.BYPASS and not self.observing:
             hints = hints_of(decision, self.host, exchange.budget.remaining_ms())
-            own.append((HINTS_HEADER.encode(), format_hints(hints).encode()))
+            own += self._hint_headers(exchange, format_hints(hints), body)
         target = _target(exchange.scope)
         request = self.forwarder.request(
             "POST", target, exchange.scope["headers"], own, body,
             lend_key=exchange.caller.lent_key, untouched=self.observing,
         )  # fmt: skip
         await self._relay(exchange, request, receive, send, relayed)
+
+    def _hint_headers(self, exchange: Exchange, hints: str, body: bytes) -> RawHeaders:
+        """The hints, and where there are keys their signature, as of a first attempt: none is repeated."""
+        headers = [(HINTS_HEADER.encode(), hints.encode())]
+        if self.settings.hints_keys:
+            key = self.settings.hints_keys[0]
+            signature = sign_hints(hints, exchange.request_id, body, key, unix_now())
+            headers.append((SIGNATURE_HEADER.encode(), signature.encode()))
+        return headers
 
     async def _relay(
         self, exchange: Exchange, request: httpx2.Request, receive: Receive, send: Send, relayed: Relayed
@@ -352,7 +362,7 @@ def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
     reading, topic = decision.reading, None
     if decision.topic is not None and host.pipeline is not None:
         topic = host.pipeline.runtime.bundle.by_id[decision.topic]
-    multi = any(hit.reason is Reason.MULTI_REQUEST for hit in decision.guards)
+    complexity = complexity_of(decision, () if topic is None else topic.tools)
     return Hints(
         topic=decision.topic,
         confidence=decision.confidence,
@@ -360,7 +370,9 @@ def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
         lang=decision.lang,
         reason=decision.reason,
         tools=() if topic is None else topic.tools,
-        complexity="multi" if multi else "single",
+        complexity=complexity.requests,
+        length=complexity.length,
+        tier=complexity.tier,
         budget_ms=int(remaining_ms),
         bundle=host.label or None,
     )

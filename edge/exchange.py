@@ -164,5 +164,5 @@ class Exchange:
 
 
 def unix_now() -> int:
-    """Seconds since the epoch, as OpenAI's ``created`` has it."""
+    """Seconds since the epoch, as OpenAI's ``created`` and a signature have it."""
     return int(time.time())

@@ -195,7 +195,8 @@ def _goes(name: bytes) -> bool:
 
 
 def _goes_untouched(name: bytes) -> bool:
-    return not name.startswith(OWN_PREFIX)
+    # Some servers behind us read an underscore as a hyphen.
+    return not name.replace(b"_", b"-").startswith(OWN_PREFIX)
 
 
 class BrokenResponse(Exception):

@@ -1,50 +1,82 @@
-"""Routing hints for the agent: one RFC 9651 dictionary in the header ``x-frontdesk-hints``.
+"""Routing hints for the agent: one RFC 9651 dictionary in the header ``x-frontdesk-hints``, signed or not.
 
 Both directions, standard library only: an agent developer may copy this file as it is.
 
     hints = parse_hints(request.headers["x-frontdesk-hints"])
     hints.topic, hints.confidence, hints.reason, hints.tools, hints.budget_ms
+
+Where the front desk signs them, with its keys and one ``Seen`` for the process:
+
+    try:
+        hints = verify_hints(hints_header, signature_header, request_id_header, body, keys, seen, time.time())
+    except HintsError as error:
+        log(error.code)  # and plan without hints
 """
 
 import base64
-import binascii
+import hashlib
+import hmac
 import math
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 HINTS_VERSION = 1
 HINTS_HEADER = "x-frontdesk-hints"
+SIGNATURE_HEADER = "x-frontdesk-signature"
 MAX_HEADER_BYTES = 4096
+VALID_SECONDS = 60
 
 _KEY = re.compile(r"[a-z*][a-z0-9_.*-]*")
 _TOKEN = re.compile(r"[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]*")
-_NUMBER = re.compile(r"-?(?:[0-9]{1,12}\.[0-9]{1,3}|[0-9]{1,15})")
-_BYTES = re.compile(r":[A-Za-z0-9+/]*=*:")
-_DISPLAY = re.compile(r'%"(?:[ !#$&-~]|%[0-9a-f]{2})*"')
-_MAX_INTEGER = 10**15 - 1
-_MAX_DECIMAL = 10**12
+_BARE = re.compile(
+    r"(?P<number>-?(?:[0-9]{1,12}\.[0-9]{1,3}|[0-9]{1,15}))|@(?P<date>-?[0-9]{1,15})|\?(?P<flag>[01])"
+    r'|"(?P<string>(?:[ !#-\[\]-~]|\\["\\])*)"|%"(?P<display>(?:[ !#$&-~]|%[0-9a-f]{2})*)"'
+    rf"|:(?P<bytes>[A-Za-z0-9+/]*=*):|(?P<token>{_TOKEN.pattern})"
+)
+_COMMA = re.compile(r"[ \t]*(?:,[ \t]*(?!\Z)|\Z)")
+_SPACE = re.compile(r" +|(?=\))")
+_SPACES = re.compile(r" *")
+_KID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_HINTS_KEY = re.compile(rf"({_KID}):([!-+\--~]{{32,}})")
+_SIGNATURE = re.compile(rf"kid=({_KID}),t=([0-9]{{1,12}}),attempt=([0-9]{{1,4}}),v1=([0-9a-f]{{64}})")
 
 
 class HintsError(ValueError):
-    """The header is not the dictionary of RFC 9651 that it should be."""
+    """The hints cannot be read (``code`` is ``unreadable``) or not be believed.
+
+    ``unsigned``; ``malformed``: the signature cannot be read; ``unknown_key``; ``altered``: not what was
+    signed, or signed with another secret; ``expired``: signed more than VALID_SECONDS ago, or ahead;
+    ``replayed``; ``too_many``: ``Seen`` is full.
+    """
+
+    def __init__(self, message: str, code: str = "unreadable") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Token(str):
     """An RFC 9651 token: a bare word such as ``zh`` or ``topic_forwards``."""
 
-    __slots__ = ()
-
 
 class Date(int):
     """An RFC 9651 date: seconds since the epoch."""
 
-    __slots__ = ()
-
 
 Bare = bool | int | float | str | bytes
+_READ: Mapping[str, Callable[[str], Bare]] = {
+    "number": lambda text: float(text) if "." in text else int(text),
+    "date": Date,
+    "flag": lambda text: text == "1",
+    "string": lambda text: re.sub(r"\\(.)", r"\1", text),
+    "display": lambda text: unquote_to_bytes(text).decode("utf-8"),
+    "bytes": lambda text: base64.b64decode(text.rstrip("=") + "==="),
+    "token": Token,
+}
 _T = TypeVar("_T", int, float, str)
 
 
@@ -63,7 +95,9 @@ class Hints:
     ``confidence`` is P(``topic`` is right), floored to 3 places; ``top`` holds up to three
     (topic, confidence) pairs; ``reason`` says why the turn was not answered at the edge;
     ``tools`` are the tools that the topic declares; ``complexity`` is ``single`` or ``multi``
-    (requests in the turn); ``budget_ms`` is what is left until the promised first byte.
+    (requests in the turn), ``length`` is ``short``, ``medium`` or ``long`` (its text), and ``tier`` the
+    model that is suggested, ``small`` or ``large``; ``budget_ms`` is what is left until the promised
+    first byte.
     """
 
     version: int = HINTS_VERSION
@@ -74,6 +108,8 @@ class Hints:
     reason: str | None = None
     tools: tuple[str, ...] = ()
     complexity: str | None = None
+    length: str | None = None
+    tier: str | None = None
     budget_ms: int | None = None
     bundle: str | None = None
 
@@ -87,6 +123,8 @@ def format_hints(hints: Hints) -> str:
         "lang": _word(hints.lang),
         "reason": _word(hints.reason),
         "complexity": _word(hints.complexity),
+        "length": _word(hints.length),
+        "tier": _word(hints.tier),
         "budget": _item(hints.budget_ms),
         "bundle": _item(hints.bundle),
         "top": tuple(Item(topic, {"c": _floor3(conf)}) for topic, conf in hints.top) or None,
@@ -104,7 +142,7 @@ def parse_hints(header: str) -> Hints:
     version = _scalar(members, "v", int)
     if version != HINTS_VERSION:
         raise HintsError(f"These hints are of version {version}; this file reads version {HINTS_VERSION}.")
-    top = tuple((str(item.value), _probability(item)) for item in _list(members, "top"))
+    top = tuple((str(item.value), _scalar(item.params, "c", float) or 0.0) for item in _list(members, "top"))
     return Hints(
         version=version,
         topic=_scalar(members, "topic", str),
@@ -114,9 +152,94 @@ def parse_hints(header: str) -> Hints:
         reason=_scalar(members, "reason", str),
         tools=tuple(str(item.value) for item in _list(members, "tools")),
         complexity=_scalar(members, "complexity", str),
+        length=_scalar(members, "length", str),
+        tier=_scalar(members, "tier", str),
         budget_ms=_scalar(members, "budget", int),
         bundle=_scalar(members, "bundle", str),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HintsKey:
+    """A secret that the front desk and the agent share, and the name by which signatures tell it."""
+
+    kid: str
+    secret: bytes = field(repr=False)
+
+
+class Seen:
+    """The (request id, attempt) pairs that came with good signatures, to tell replays; for any threads.
+
+    While ``limit`` pairs are kept, no further hints are believed.
+    """
+
+    def __init__(self, limit: int = 65_536) -> None:
+        self._limit = limit
+        self._until: OrderedDict[tuple[str, int], float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, request_id: str, attempt: int, now: float) -> None:
+        """Note a pair. Raises HintsError where it came before."""
+        with self._lock:
+            while self._until and next(iter(self._until.values())) < now:
+                self._until.popitem(last=False)
+            if (request_id, attempt) in self._until:
+                raise HintsError("The hints came before.", "replayed")
+            if len(self._until) >= self._limit:
+                raise HintsError("Too many signed hints came in a short time.", "too_many")
+            # What was signed by a clock ahead of ours is good for that much longer.
+            self._until[request_id, attempt] = now + 2 * VALID_SECONDS
+
+
+def parse_keys(text: str) -> tuple[HintsKey, ...]:
+    """The keys of ``kid:secret,kid:secret``; the first one signs, all are accepted.
+
+    Raises ValueError, which tells no secret.
+    """
+    found = [_HINTS_KEY.fullmatch(part.strip()) for part in text.split(",")]
+    keys = tuple(HintsKey(match[1], match[2].encode()) for match in found if match)
+    if len(keys) < len(found) or len({key.kid for key in keys}) < len(keys):
+        raise ValueError(
+            "expected kid:secret,kid:secret with different kids of letters, digits, '_', '.', '-', and "
+            "secrets of at least 32 printable ASCII characters without spaces and commas"
+        )
+    return keys
+
+
+def sign_hints(hints: str, request_id: str, body: bytes, key: HintsKey, now: int, attempt: int = 1) -> str:
+    """The value of SIGNATURE_HEADER. ``body``: as it is sent; ``now``: seconds since the epoch."""
+    if not (request_id + hints).isascii() or not (request_id + hints).isprintable():
+        raise HintsError("Only printable ASCII can be signed: a line break would make another message of it.")
+    mac = _mac(key.secret, str(now), request_id, str(attempt), body, hints)
+    return f"kid={key.kid},t={now},attempt={attempt},v1={mac}"
+
+
+def verify_hints(
+    hints: str, signature: str, request_id: str, body: bytes, keys: Iterable[HintsKey], seen: Seen, now: float
+) -> Hints:
+    """The hints of a header value, if the front desk made them for this request. Raises HintsError.
+
+    Headers as they came, "" for none; ``body``: as it was received; ``now``: seconds since the epoch.
+    """
+    match = _SIGNATURE.fullmatch(signature)
+    if match is None:
+        raise HintsError("There is no signature to be read.", "malformed" if signature else "unsigned")
+    kid, signed_at, attempt, mac = match.groups()
+    secret = next((key.secret for key in keys if key.kid == kid), None)
+    if secret is None:
+        raise HintsError(f"There is no key {kid!r}.", "unknown_key")
+    if not hmac.compare_digest(mac, _mac(secret, signed_at, request_id, attempt, body, hints)):
+        raise HintsError("Hints, body, request id or signature were altered.", "altered")
+    if abs(age := now - int(signed_at)) > VALID_SECONDS:
+        raise HintsError(f"The hints were signed {age:.0f} s ago.", "expired")
+    seen.add(request_id, int(attempt), now)
+    return parse_hints(hints)
+
+
+def _mac(secret: bytes, signed_at: str, request_id: str, attempt: str, body: bytes, hints: str) -> str:
+    digest = hashlib.sha256(body).hexdigest()
+    signed = "\n".join(("frontdesk-hints-v1", signed_at, request_id, attempt, digest, hints))
+    return hmac.digest(secret, signed.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
 def format_dictionary(members: Mapping[str, Item | tuple[Item, ...]]) -> str:
@@ -135,17 +258,13 @@ def _item(value: Bare | None) -> Item | None:
 
 def _word(value: str | None) -> Item | None:
     """A token, or a string where the value cannot be a token."""
-    if value is None:
-        return None
-    return Item(Token(value) if _TOKEN.fullmatch(value) else value)
+    return None if value is None else Item(Token(value) if _TOKEN.fullmatch(value) else value)
 
 
 def _format_member(key: str, member: Item | tuple[Item, ...]) -> str:
     if not isinstance(member, Item):
         return f"{_key(key)}=({' '.join(map(_format_item, member))})"
-    if member.value is True:  # section 4.1.2: a true member is its key alone
-        return _key(key) + _format_params(member.params)
-    return f"{_key(key)}={_format_item(member)}"
+    return _format_pair(key, member.value) + _format_params(member.params)
 
 
 def _format_item(item: Item) -> str:
@@ -153,10 +272,12 @@ def _format_item(item: Item) -> str:
 
 
 def _format_params(params: Mapping[str, Bare]) -> str:
-    return "".join(
-        f";{_key(key)}" if value is True else f";{_key(key)}={_format_bare(value)}"
-        for key, value in params.items()
-    )
+    return "".join(";" + _format_pair(key, value) for key, value in params.items())
+
+
+def _format_pair(key: str, value: Bare) -> str:
+    """Section 4.1.2: what is true is its key alone."""
+    return _key(key) if value is True else f"{_key(key)}={_format_bare(value)}"
 
 
 def _format_bare(value: Bare) -> str:
@@ -165,15 +286,14 @@ def _format_bare(value: Bare) -> str:
     if isinstance(value, bytes):
         return f":{base64.b64encode(value).decode()}:"
     if isinstance(value, int):
-        if not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+        if abs(value) >= 10**15:
             raise HintsError(f"{value!r} has more than 15 digits.")
         return f"@{int(value)}" if isinstance(value, Date) else str(int(value))
     if isinstance(value, float):
         rounded = round(value, 3) + 0.0  # -0.0 becomes 0.0
-        if not -_MAX_DECIMAL < rounded < _MAX_DECIMAL:
+        if not abs(rounded) < 10**12:
             raise HintsError(f"{value!r} cannot be a decimal.")
-        text = f"{rounded:.3f}".rstrip("0")
-        return f"{text}0" if text.endswith(".") else text
+        return str(rounded)
     if isinstance(value, Token):
         if not _TOKEN.fullmatch(value):
             raise HintsError(f"{value!r} cannot be a token.")
@@ -181,12 +301,9 @@ def _format_bare(value: Bare) -> str:
     if all(" " <= char <= "~" for char in value):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
-    return '%"' + "".join(_display_byte(byte) for byte in value.encode("utf-8", "replace")) + '"'
-
-
-def _display_byte(byte: int) -> str:
     # Section 4.1.11: percent, double quote and everything outside printable ASCII are escaped.
-    return chr(byte) if 0x20 <= byte <= 0x7E and byte not in (0x22, 0x25) else f"%{byte:02x}"
+    raw = value.encode("utf-8", "replace")
+    return '%"' + "".join(chr(b) if 0x20 <= b <= 0x7E and b not in b'%"' else f"%{b:02x}" for b in raw) + '"'
 
 
 def _key(key: str) -> str:
@@ -199,24 +316,16 @@ def _floor3(value: float) -> float:
     return math.floor(value * 1000) / 1000
 
 
-def _scalar(members: Mapping[str, Item | tuple[Item, ...]], key: str, kind: type[_T]) -> _T | None:
+def _scalar(members: Mapping[str, Item | tuple[Item, ...] | Bare], key: str, kind: type[_T]) -> _T | None:
     member = members.get(key)
-    if member is None:
+    value = member.value if isinstance(member, Item) else member
+    if value is None:
         return None
-    if isinstance(member, Item):
-        value = member.value
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            return kind(value)
-        if isinstance(value, kind) and not isinstance(value, bool):
-            return value
+    if kind is float and type(value) is int:
+        value = float(value)
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
     raise HintsError(f"The member {key!r} should be {kind.__name__}, got {member!r}.")
-
-
-def _probability(item: Item) -> float:
-    value = item.params.get("c", 0.0)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise HintsError(f"The parameter 'c' of {item.value!r} should be a decimal, got {value!r}.")
-    return float(value)
 
 
 def _list(members: Mapping[str, Item | tuple[Item, ...]], key: str) -> Iterable[Item]:
@@ -236,32 +345,22 @@ class _Parser:
     def dictionary(self) -> dict[str, Item | tuple[Item, ...]]:
         members: dict[str, Item | tuple[Item, ...]] = {}
         while self.at < len(self.text):
-            key = self._match(_KEY, "a key")
-            if self._take("="):
-                members[key] = self._inner_list() if self._peek() == "(" else self._item()
-            else:
+            key = self._match(_KEY, "a key").group()
+            if not self._take("="):
                 members[key] = Item(True, self._params())
-            self._skip(" \t")
-            if self.at == len(self.text):
-                return members
-            if not self._take(","):
-                raise HintsError(f"Expected a comma at {self.at} in {self.text!r}.")
-            self._skip(" \t")
-            if self.at == len(self.text):
-                raise HintsError("The dictionary ends in a comma.")
+            else:
+                members[key] = self._inner_list() if self._take("(") else self._item()
+            self._match(_COMMA, "a comma")
         return members
 
     def _inner_list(self) -> tuple[Item, ...]:
-        self._take("(")
         items: list[Item] = []
-        while True:
-            self._skip(" ")
-            if self._take(")"):
-                self._params()
-                return tuple(items)
+        self._match(_SPACES)
+        while not self._take(")"):
             items.append(self._item())
-            if self._peek() not in (" ", ")"):
-                raise HintsError(f"Expected a space or ) at {self.at} in {self.text!r}.")
+            self._match(_SPACE, "a space or )")
+        self._params()
+        return tuple(items)
 
     def _item(self) -> Item:
         return Item(self._bare(), self._params())
@@ -269,87 +368,26 @@ class _Parser:
     def _params(self) -> dict[str, Bare]:
         params: dict[str, Bare] = {}
         while self._take(";"):
-            self._skip(" ")
-            key = self._match(_KEY, "a parameter")
+            self._match(_SPACES)
+            key = self._match(_KEY, "a parameter").group()
             params[key] = self._bare() if self._take("=") else True
         return params
 
     def _bare(self) -> Bare:
-        char = self._peek()
-        if char == '"':
-            return self._string()
-        if char == "%":
-            return self._display_string()
-        if char == "?":
-            flag = self.text[self.at : self.at + 2]
-            self.at += 2
-            if flag not in ("?0", "?1"):
-                raise HintsError(f"{flag!r} is no boolean.")
-            return flag == "?1"
-        if char == ":":
-            return self._bytes()
-        if char == "@":
-            self.at += 1
-            seconds = self._number()
-            if isinstance(seconds, float):
-                raise HintsError("A date is a whole number of seconds.")
-            return Date(seconds)
-        if char == "-" or char.isdigit():
-            return self._number()
-        return Token(self._match(_TOKEN, "a token"))
-
-    def _number(self) -> int | float:
-        number = self._match(_NUMBER, "a number")
-        return float(number) if "." in number else int(number)
-
-    def _bytes(self) -> bytes:
-        digits = self._match(_BYTES, "a byte sequence").strip(":=")
+        match = self._match(_BARE, "a value")
+        kind = match.lastgroup or ""
         try:
-            return base64.b64decode(digits + "=" * (-len(digits) % 4))
-        except binascii.Error as exc:
-            raise HintsError("A byte sequence is not Base64.") from exc
+            return _READ[kind](match[kind])
+        except ValueError as exc:
+            raise HintsError(f"{match.group()!r} cannot be read: {exc}.") from exc
 
-    def _string(self) -> str:
-        self.at += 1
-        out: list[str] = []
-        while self.at < len(self.text):
-            char = self.text[self.at]
-            self.at += 1
-            if char == '"':
-                return "".join(out)
-            if char == "\\":
-                char = self._peek()
-                self.at += 1
-                if char not in ('"', "\\"):
-                    raise HintsError("A string escapes only the double quote and the backslash.")
-            elif not " " <= char <= "~":
-                raise HintsError("A string holds printable ASCII only.")
-            out.append(char)
-        raise HintsError("A string is not closed.")
-
-    def _display_string(self) -> str:
-        raw = self._match(_DISPLAY, "a display string")[2:-1]
-        try:
-            return unquote_to_bytes(raw).decode("utf-8")
-        except UnicodeDecodeError as exc:
-            raise HintsError("A display string is not UTF-8.") from exc
-
-    def _match(self, pattern: re.Pattern[str], what: str) -> str:
+    def _match(self, pattern: re.Pattern[str], what: str = "") -> re.Match[str]:
         match = pattern.match(self.text, self.at)
         if match is None:
             raise HintsError(f"Expected {what} at {self.at} in {self.text!r}.")
         self.at = match.end()
-        return match.group()
-
-    def _peek(self) -> str:
-        return self.text[self.at : self.at + 1]
+        return match
 
     def _take(self, char: str) -> bool:
-        if self._peek() != char:
-            return False
-        self.at += 1
-        return True
-
-    def _skip(self, chars: str) -> None:
-        while self.at < len(self.text) and self.text[self.at] in chars:
-            self.at += 1
+        self.at += (found := self.text.startswith(char, self.at))
+        return found

@@ -5,7 +5,8 @@
 """
 
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from hints import SIGNATURE_HEADER, Hints, HintsError, Seen, parse_hints, verify_hints
 from requestlog import Record, RequestLogMiddleware
 from scripted import ScriptedLLM
 from settings import Settings, parse_flags
@@ -88,8 +90,26 @@ async def chat_completions(request: Request) -> UntilClientLeaves:
     record: Record = request.scope["record"]
     raw = await _read(request, request.app.state.settings.max_body_bytes)
     trace = {name: request.headers[name] for name in _TRACE_HEADERS if name in request.headers}
-    chat = Chat(raw, parse_body(raw), record.request_id, record.hints, trace)
+    chat = Chat(raw, parse_body(raw), record.request_id, _hints(request, raw, record), trace)
     return UntilClientLeaves(request.app.state.llm, chat, record)
+
+
+def _hints(request: Request, body: bytes, record: Record) -> Hints | None:
+    """The hints that came, if they can be believed; else the log says why not, and the user nothing.
+
+    A header that came twice is joined, as HTTP has it: then its signature does not hold.
+    """
+    keys, headers, state = request.app.state.settings.hints_keys, request.headers, request.app.state
+    if record.hints is None:
+        return None
+    try:
+        if not keys:
+            return parse_hints(record.hints)
+        signature, request_id = (", ".join(headers.getlist(h)) for h in (SIGNATURE_HEADER, "x-request-id"))
+        return verify_hints(record.hints, signature, request_id, body, keys, state.seen, state.clock())
+    except HintsError as error:
+        record.hints_ignored = error.code
+        return None
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -133,8 +153,11 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     return JSONResponse(body, error.status_code, headers=error.headers)
 
 
-def create_app(settings: Settings) -> Starlette:
-    """The agent as an ASGI app: over a real LLM if ``base_url`` is set, else over the scripted one."""
+def create_app(settings: Settings, clock: Callable[[], float] = time.time) -> Starlette:
+    """The agent as an ASGI app: over a real LLM if ``base_url`` is set, else over the scripted one.
+
+    ``clock``: seconds since the epoch, against which signatures expire.
+    """
     llm: LLM = UpstreamLLM(settings) if settings.base_url else ScriptedLLM(settings)
 
     @asynccontextmanager
@@ -155,6 +178,8 @@ def create_app(settings: Settings) -> Starlette:
     )
     app.state.llm = llm
     app.state.settings = settings
+    app.state.clock = clock
+    app.state.seen = Seen()
     return app
 
 

@@ -24,8 +24,9 @@ class Record:
 
     request_id: str
     path: str
-    hints: str | None
+    hints: str | None  # as they came, believed or not
     llm: str
+    hints_ignored: str | None = None  # why: unsigned, altered, expired, replayed, …
     started: float = field(default_factory=time.perf_counter)
     status: int | None = None
     stream: bool = False
@@ -50,6 +51,7 @@ class Record:
                 "llm": self.llm,
                 "stream": self.stream,
                 "hints": self.hints,
+                "hints_ignored": self.hints_ignored,
                 "first_token_ms": self.first_token_ms,
                 "total_ms": self.elapsed_ms(),
                 "client_left": self.client_left,

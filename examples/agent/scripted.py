@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 
-from hints import Hints, HintsError, parse_hints
 from requestlog import Record
 from script import compose
 from settings import Settings
@@ -91,18 +90,10 @@ class ScriptedLLM:
         """Nothing is held open."""
 
 
-def _hints(header: str | None) -> Hints | None:
-    """The hints that came; none where there are none or where they cannot be read."""
-    try:
-        return parse_hints(header) if header else None
-    except HintsError:
-        return None
-
-
 def _plan(chat: Chat, prompt: Prompt) -> Generation:
     if chat.body.get("n") not in (None, 1):
         raise ApiError(400, "The scripted LLM writes one choice.", "unsupported_value", "n")
-    tokens = split(compose(chat.messages, _hints(chat.hints)))
+    tokens = split(compose(chat.messages, chat.hints))
     limit = len(tokens)
     for name in ("max_tokens", "max_completion_tokens"):
         value = chat.body.get(name)

@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hints import HintsKey, parse_keys
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -18,6 +20,8 @@ class Settings:
     first_token_ms: float = 320.0
     tokens_per_second: float = 60.0
     max_body_bytes: int = 8 * 1024 * 1024
+    # Shared with Frontdesk. With any, only hints that one of them signed are believed.
+    hints_keys: tuple[HintsKey, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse at start what would otherwise fail at the first request."""
@@ -45,6 +49,10 @@ class Settings:
             except ValueError:
                 raise ValueError(f"{name.upper()} must be a number, got {text!r}") from None
 
+        try:
+            hints_keys = parse_keys(keys) if (keys := env.get("FRONTDESK_HINTS_KEYS")) else ()
+        except ValueError as error:
+            raise ValueError(f"FRONTDESK_HINTS_KEYS cannot be used: {error}") from None
         return cls(
             base_url=env.get("BASE_URL", "").rstrip("/") or None,
             api_key=env.get("API_KEY") or None,
@@ -52,6 +60,7 @@ class Settings:
             prefill_ms_per_token=number("scripted_prefill_ms_per_token", 0.2),
             first_token_ms=number("scripted_first_token_ms", 320.0),
             tokens_per_second=number("scripted_tokens_per_second", 60.0),
+            hints_keys=hints_keys,
         )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from starlette.types import Send
 
+from hints import Hints
+
 # no-cache and x-accel-buffering: a proxy that collects a stream before passing it on defeats streaming.
 SSE_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -41,7 +43,7 @@ class Chat:
     raw: bytes = field(repr=False)
     body: dict[str, Any] = field(repr=False)
     request_id: str
-    hints: str | None
+    hints: Hints | None
     trace: Mapping[str, str]
 
     @property

@@ -58,7 +58,7 @@ def test_whole_answer_restates_question_and_hints(fast: str, log_lines: Log) -> 
 
     [line] = log_lines(1)
     assert line["request_id"] == "req-1"
-    assert line["hints"] == HINTS
+    assert (line["hints"], line["hints_ignored"]) == (HINTS, None)
     assert line["status"] == 200
     assert (line["stream"], line["first_token_ms"]) == (False, None)
     assert (line["client_left"], line["generation"]) == (False, "finished")
@@ -180,12 +180,13 @@ def test_hints_file_is_the_one_of_frontdesk() -> None:
 
 
 @pytest.mark.parametrize("header", ['topic="open', "(", "v=2", "a" * 8000 + "!"])
-def test_unreadable_hints_are_no_hints(fast: str, header: str) -> None:
+def test_unreadable_hints_are_no_hints(fast: str, log_lines: Log, header: str) -> None:
     with client_of(fast) as client:
         answer = client.chat.completions.create(
             model="any", messages=EN, extra_headers={"x-frontdesk-hints": header}
         )
     assert "No hints from the front desk" in (answer.choices[0].message.content or "")
+    assert log_lines(1)[0]["hints_ignored"] == "unreadable"
 
 
 # --- the client leaves ---
@@ -462,12 +463,16 @@ def test_settings() -> None:
     assert settings == Settings("https://host/v1", "secret", None, 0.2, 5.0, 9.0)
     assert "secret" not in repr(settings)
     assert Settings.from_env({}) == Settings()
+    keyed = Settings.from_env({"FRONTDESK_HINTS_KEYS": "a:" + "secret" * 6})
+    assert [(key.kid, key.secret) for key in keyed.hints_keys] == [("a", b"secret" * 6)]
+    assert "secret" not in repr(keyed)
     assert isinstance(create_app(settings), Starlette)
     for wrong in (
         {"BASE_URL": "host/v1"},
         {"SCRIPTED_FIRST_TOKEN_MS": "soon"},
         {"SCRIPTED_PREFILL_MS_PER_TOKEN": "-1"},
         {"SCRIPTED_TOKENS_PER_SECOND": "0"},
+        {"FRONTDESK_HINTS_KEYS": "a:short"},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Settings.from_env(wrong)

@@ -30,6 +30,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "trusted_proxies": (["'10.0.0.1/8'", "['x']", "5", "'10.0.0.0/33'"], "such as 10.0.0.0/8"),
     "auth_check_url": (["'host'", "'ftp://host'"], ADDRESS),
     "auth_check_s": (["0", "'x'", "nan"], SECONDS),
+    "hints_keys": (["5", "true", "[5]", "['a']", "'a:b'", "{a = 'b'}"], ""),
     "upstream_base_url": (
         ["'host'", "''", "'ftp://h'", "'http://'", "'https://h:0'", "'http://h:x'"],
         ADDRESS,
@@ -61,7 +62,7 @@ def test_no_setting_is_left_out() -> None:
 
 @pytest.mark.parametrize(("name", "value", "told"), CASES, ids=lambda value: str(value)[:24])
 def test_a_wrong_value_is_told_with_file_line_and_fix(path: Path, name: str, value: str, told: str) -> None:
-    table, _, inner = name.partition("_") if name.startswith("upstream_") else ("", "", name)
+    table, _, inner = name.partition("_") if name.startswith(("upstream_", "hints_")) else ("", "", name)
     value = value.replace("'", '"')
     top = f"# {inner} = 1\n[{table}]\n" if table else f"# {inner} = 1\n\n"
     message = problem(path, f"{top}{inner} = {value}\n")

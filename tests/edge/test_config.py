@@ -1,5 +1,6 @@
 """Settings: which source wins, and what a wrong one is told."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from edge.config import Answering, Settings, Upstream, load_llm, load_settings
 from edge.errors import ConfigError
+from edge.hints import HintsKey
 
 
 @pytest.fixture(autouse=True)
@@ -175,7 +177,44 @@ def test_good_addresses_lose_only_their_last_slash(url: str) -> None:
     assert load(upstream_base_url=url + "/").upstream.base_url == url
 
 
+SECRETS = [f"{name}{'secret' * 6}+/=:" for name in "abc"]
+
+
+def test_keys_for_hints() -> None:
+    keys = (HintsKey("2026-12", SECRETS[0].encode()), HintsKey("old", SECRETS[1].encode()))
+    text = f"2026-12:{SECRETS[0]},old:{SECRETS[1]}"
+    assert load({"FRONTDESK_HINTS_KEYS": f" {text.replace(',', ' , ')}\n"}).hints_keys == keys
+    write(f"[hints]\nkeys = ['2026-12:{SECRETS[0]}', 'old:{SECRETS[1]}']\n")
+    assert load().hints_keys == keys
+    assert load({"FRONTDESK_HINTS_KEYS": f"new:{SECRETS[2]}"}).hints_keys[0].kid == "new"
+    write("[hints]\nkeys = []\n")
+    assert load({"FRONTDESK_HINTS_KEYS": ""}).hints_keys == ()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        SECRETS[0],
+        f":{SECRETS[0]}",
+        f"a b:{SECRETS[0]}",
+        f"a:{SECRETS[0][:31]}",
+        f"a:{SECRETS[0]} ,a:{SECRETS[1]}",
+        f"a:{SECRETS[0]},",
+        f"a:{SECRETS[0]}\x00",
+        f"a:{SECRETS[0]}é",
+    ],
+)
+def test_a_wrong_key_for_hints_is_told_without_it(keys: str) -> None:
+    told = problem({"FRONTDESK_HINTS_KEYS": keys})
+    assert told.startswith("the variable FRONTDESK_HINTS_KEYS cannot be used: expected kid:secret")
+    write(f"[hints]\nkeys = {json.dumps([keys])}\n")
+    assert "secretsecret" not in problem() + told
+
+
 def test_secrets_are_in_no_repr_and_in_no_error() -> None:
+    keys = load({"FRONTDESK_HINTS_KEYS": f"a:{SECRETS[0]}"})
+    assert SECRETS[0] not in repr(keys)
+    assert "HintsKey(kid='a')" in repr(keys)
     assert "sk-secret" not in repr(load({"API_KEY": "sk-secret"}))
     assert "sk-secret" not in problem({"API_KEY": "sk-secret\x00"})
     assert "hunter2" not in problem({"BASE_URL": "https://me:hunter2@host/v1"})

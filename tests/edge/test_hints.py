@@ -43,6 +43,8 @@ HINTS = st.builds(
     reason=st.none() | TOKENS,
     tools=st.lists(UNICODE, max_size=4).map(tuple),
     complexity=st.none() | TOKENS,
+    length=st.none() | TOKENS,
+    tier=st.none() | TOKENS | UNICODE,
     budget_ms=st.none() | st.integers(0, 10**9),
     bundle=st.none() | UNICODE,
 )
@@ -54,9 +56,13 @@ FULL = Hints(
     reason="low_margin",
     tools=("lookup_order",),
     complexity="single",
+    length="short",
+    tier="small",
     budget_ms=1500,
     bundle="demo@1",
 )
+
+TEXTS = ["topic", "lang", "reason", "complexity", "length", "tier", "bundle", "tools", "top"]
 
 
 def printable(header: str) -> bool:
@@ -74,7 +80,7 @@ def test_hints_come_back(hints: Hints) -> None:
 def test_the_header_of_a_forward() -> None:
     assert format_hints(replace(FULL, topic="leave", top=(("leave", 0.95),))) == (
         'v=1, topic="leave", confidence=0.9, lang=zh, reason=low_margin, complexity=single, '
-        'budget=1500, bundle="demo@1", top=("leave";c=0.95), tools=("lookup_order")'
+        'length=short, tier=small, budget=1500, bundle="demo@1", top=("leave";c=0.95), tools=("lookup_order")'
     )
 
 
@@ -116,7 +122,7 @@ def test_confidence_is_floored(confidence: float, shown: str) -> None:
         "a b",
     ],
 )
-@pytest.mark.parametrize("field", ["topic", "lang", "reason", "complexity", "bundle", "tools", "top"])
+@pytest.mark.parametrize("field", TEXTS)
 def test_hostile_values_cannot_break_the_header(hostile: str, field: str) -> None:
     value: Any = {"tools": (hostile,), "top": ((hostile, 0.5),)}.get(field, hostile)
     header = format_hints(replace(FULL, **{field: value}))
@@ -126,7 +132,7 @@ def test_hostile_values_cannot_break_the_header(hostile: str, field: str) -> Non
         assert getattr(parse_hints(header), field) == value
 
 
-@pytest.mark.parametrize("field", ["topic", "lang", "reason", "complexity", "bundle", "tools", "top"])
+@pytest.mark.parametrize("field", TEXTS)
 @pytest.mark.parametrize("long", ["x" * 65_536, "字" * 2000])
 def test_only_what_is_too_long_is_dropped(long: str, field: str) -> None:
     value: Any = {"tools": (long,), "top": ((long, 0.5),)}.get(field, long)
@@ -140,6 +146,27 @@ def test_a_header_of_the_limit_is_kept_whole() -> None:
     room = MAX_HEADER_BYTES - len('v=1, topic=""')
     assert len(format_hints(Hints(topic="x" * room))) == MAX_HEADER_BYTES
     assert format_hints(Hints(topic="x" * (room + 1))) == "v=1"
+
+
+def test_everything_at_its_longest_fits_but_for_hostile_lists() -> None:
+    long = "x" * 64  # the longest id of a topic
+    hints = Hints(
+        topic=long,
+        confidence=0.999,
+        top=((long, 0.999),) * 3,
+        lang="zh",
+        reason="no_answer_in_language",
+        tools=(long,) * 32,
+        complexity="single",
+        length="medium",
+        tier="small",
+        budget_ms=9_999_999,
+        bundle=f"{long}@{long}",
+    )
+    assert parse_hints(format_hints(hints)) == hints
+    crowded = replace(hints, tools=(long,) * 1000)
+    assert len(format_hints(crowded)) <= MAX_HEADER_BYTES
+    assert parse_hints(format_hints(crowded)) == replace(hints, tools=())
 
 
 @pytest.mark.parametrize(

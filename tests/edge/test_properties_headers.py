@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -11,8 +12,9 @@ from servers import Desk, Relay, ScriptedUpstream
 from spelled import Hold
 from wires import Field, Wire, fields_of, request
 
-from edge.hints import parse_hints
+from edge.hints import HintsKey, Seen, parse_hints, verify_hints
 
+KEY = HintsKey("a", b"s" * 32)
 HELLO = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 
 VISIBLE = st.text(
@@ -141,10 +143,14 @@ def test_any_headers_break_nothing(hold: Hold, desk: Desk, upstream: ScriptedUps
             [received] = upstream.requests
             assert received.body == body
             assert_passed_up(fields_of(received.head), clean, request_id)
+            if not bypassed:
+                got = dict(received.fields)
+                ours = got["x-frontdesk-hints"], got["x-frontdesk-signature"]
+                verify_hints(*ours, request_id, body, [KEY], Seen(), time.time())
         event(f"{path} {response.one('x-frontdesk-reason')}")
         seen[path] += 1
 
-    with desk(upstream.url) as relay, Wire(relay.port) as wire:
+    with desk(upstream.url, hints_keys=(KEY,)) as relay, Wire(relay.port) as wire:
         hold(
             rule, st.tuples(REQUEST_FIELDS, RESPONSE_FIELDS, STATUSES, QUESTIONS, st.binary(max_size=9)), 250
         )
@@ -176,8 +182,9 @@ def assert_passed_up(got: list[Field], clean: list[Field], request_id: str) -> N
     assert not set(names) & {*HOPS, "connection", "transfer-encoding", "cookie", "origin"}
     bypassed = dict(reversed(clean)).get("x-frontdesk-bypass") == "1"
     ours = [(name, value) for name, value in got if name.startswith("x-frontdesk-")]
-    assert [name for name, _ in ours] == ([] if bypassed else ["x-frontdesk-hints"])
-    for _, value in ours:
+    expected = [] if bypassed else ["x-frontdesk-hints", "x-frontdesk-signature"]
+    assert [name for name, _ in ours] == expected
+    for _, value in ours[:1]:
         budget = parse_hints(value).budget_ms
         assert budget is not None
         assert 0 <= budget <= 9_999_999

@@ -29,6 +29,8 @@ HINTS = st.builds(
     reason=st.none() | WORDS,
     tools=st.lists(WORDS, max_size=40).map(tuple),
     complexity=st.none() | WORDS,
+    length=st.none() | WORDS,
+    tier=st.none() | WORDS,
     budget_ms=st.none() | st.integers(-(10**15) + 1, 10**15 - 1),
     bundle=st.none() | WORDS,
 )
@@ -48,9 +50,8 @@ def test_any_hints_come_back_but_for_the_fourth_place(hold: Hold) -> None:
         assert parse_hints(format_hints(back)) == back
         if len(header) > MAX_HEADER_BYTES / 2:
             return  # something may have been dropped
-        words = {
-            name: plain(getattr(hints, name)) for name in ("topic", "lang", "reason", "complexity", "bundle")
-        }
+        names = ("topic", "lang", "reason", "complexity", "length", "tier", "bundle")
+        words = {name: plain(getattr(hints, name)) for name in names}
         tools, top = tuple(map(plain, hints.tools)), tuple((plain(t), c) for t, c in hints.top)
         assert replace(back, confidence=None, top=()) == replace(
             hints, **words, tools=tools, confidence=None, top=()
