@@ -360,6 +360,7 @@ def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
         lang=decision.lang,
         reason=decision.reason,
         tools=() if topic is None else topic.tools,
+        slots=decision.slots,
         complexity="multi" if multi else "single",
         budget_ms=int(remaining_ms),
         bundle=host.label or None,
