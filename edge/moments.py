@@ -41,10 +41,10 @@ class Moment:
         ``when``: ``past`` (today or before), ``future`` (today or later) or "".
         """
         left = self.left(today, when)
-        if len(left) <= 1:
-            return left[0] if left else None
+        if not self.open:
+            return left[0] if len(left) == 1 else None
         days = [value for value in left if isinstance(value, date)]
-        if not self.open or not days or (not when and self.open == "month"):
+        if not days or (not when and self.open == "month"):
             return None
         near = self._today(today)
         if when == "past":

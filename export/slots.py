@@ -15,7 +15,7 @@ _MARK = re.compile("<([a-z]+)>")
 _ROLE = re.compile(r"<([a-z]+):([a-z+]+)>")
 _HAN = "〇一二三四五六七八九"
 # Which tables take Han numerals, from which number to which.
-_NUMERALS = {"month": (1, 12), "day": (1, 31), "count": (1, 99), "hour": (0, 24), "minute": (1, 59)}
+_NUMERALS = {"month": (1, 12), "day": (1, 31), "count": (1, 99), "hour": (0, 24), "minute": (10, 59)}
 
 # Up to 9999 as it is said; 三千五 is 3500, 六七 is no number.
 _ONES = "[一二两三四五六七八九]"
@@ -92,7 +92,7 @@ def _rule(
 def _numerals(first: int, last: int, *, two_is_liang: bool) -> dict[str, int]:
     """Han numerals as they are said: 二十五, 十, 零五; 两 where things are counted."""
     named = {_han(number): number for number in range(first, last + 1)}
-    named |= {f"零{_HAN[n]}": n for n in range(1, 10) if first <= n <= last}
+    named |= {f"零{_HAN[n]}": n for n in range(1, 10)}
     return named | ({"两": 2} if two_is_liang else {}) | ({"零": 0} if first == 0 else {})
 
 
@@ -114,7 +114,8 @@ def _amounts(raw: Mapping[str, Any], marks: Mapping[str, str]) -> dict[str, Any]
     )
     start = r"(?<![a-z0-9])(?<![0-9a-z][.,:/_-])(?<![零〇一二两三四五六七八九十百千万])"
     ranges = trie(raw["range"])
-    before = f"{trie(raw['vague_before'])} ?|(?:{numeral})(?:[ -]?{unit})? ?{ranges} ?"
+    unit_too = f"(?:[ -]?{unit})?"
+    before = f"{trie(raw['vague_before'])} ?|(?:{numeral}){unit_too} ?{ranges} ?|[0-9.,]{{1,20}}{unit_too} ?[-~–] ?"
     after = f"({trie(raw['vague_after'], marks['v'])})?"
     symbol = trie(raw["symbols"])
     stop = r"(?![a-z0-9])(?![.,:/_-][0-9])"
