@@ -115,7 +115,8 @@ def _amounts(raw: Mapping[str, Any], marks: Mapping[str, str]) -> dict[str, Any]
     start = r"(?<![a-z0-9])(?<![0-9a-z][.,:/_-])(?<![零〇一二两三四五六七八九十百千万])"
     ranges = trie(raw["range"])
     unit_too = f"(?:[ -]?{unit})?"
-    before = f"{trie(raw['vague_before'])} ?|(?:{numeral}){unit_too} ?{ranges} ?|[0-9.,]{{1,20}}{unit_too} ?[-~–] ?"
+    between = f"(?:{numeral}){unit_too} ?{ranges} ?|[0-9.,]{{1,20}}{unit_too} ?[-~–] ?"
+    before = f"{trie(raw['vague_before'])} ?|{between}"
     after = f"({trie(raw['vague_after'], marks['v'])})?"
     symbol = trie(raw["symbols"])
     stop = r"(?![a-z0-9])(?![.,:/_-][0-9])"

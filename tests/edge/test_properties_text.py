@@ -28,6 +28,7 @@ HINTS = st.builds(
     lang=st.none() | WORDS,
     reason=st.none() | WORDS,
     tools=st.lists(WORDS, max_size=40).map(tuple),
+    slots=st.dictionaries(WORDS, st.booleans() | st.integers(-999, 999) | WORDS, max_size=9),
     complexity=st.none() | WORDS,
     budget_ms=st.none() | st.integers(-(10**15) + 1, 10**15 - 1),
     bundle=st.none() | WORDS,
@@ -52,8 +53,9 @@ def test_any_hints_come_back_but_for_the_fourth_place(hold: Hold) -> None:
             name: plain(getattr(hints, name)) for name in ("topic", "lang", "reason", "complexity", "bundle")
         }
         tools, top = tuple(map(plain, hints.tools)), tuple((plain(t), c) for t, c in hints.top)
+        slots = {plain(name): plain(value) for name, value in hints.slots.items()}
         assert replace(back, confidence=None, top=()) == replace(
-            hints, **words, tools=tools, confidence=None, top=()
+            hints, **words, tools=tools, slots=slots, confidence=None, top=()
         )
         assert [topic for topic, _ in back.top] == [topic for topic, _ in top]
         pairs = [(was, got) for (_, was), (_, got) in zip(top, back.top, strict=True)]
