@@ -203,6 +203,9 @@ class _Candidate:
     end: int
     why: str = ""
 
+    def is_within(self, other: "_Candidate") -> bool:
+        return other.start <= self.start and self.end <= other.end
+
 
 class _Text:
     """A query's text. What moments and amounts it holds is read once, and only if a slot asks for it."""
@@ -228,6 +231,10 @@ class _Text:
         blank = rest[start:end] != self.lower[start:end]
         return blank or any(a.unit and a.start < end and start < a.end for a in amounts)
 
+    def cuts_a_moment(self, start: int, end: int) -> bool:
+        """Whether words are but a part of a day: Friday in "next Friday" is not the Friday of a list."""
+        return any(m.start <= start and end <= m.end and end - start < m.end - m.start for m in self.moments)
+
     def _parts(self) -> tuple[tuple[Moment, ...], tuple[Amount, ...], str]:
         if self._read is None:
             month_first = _HAN.search(self.lower) is not None
@@ -243,7 +250,7 @@ def _fill(slots: tuple[Slot, ...], text: _Text) -> dict[str, Filled | Missing]:
         candidates = found[slot.name]
         others = [c for name, listed in found.items() if name != slot.name for c in listed]
         # Words that two slots may mean fill neither: 英镑 alone does not say from which currency to which.
-        shared = any(c.start < o.end and o.start < c.end for c in candidates for o in others)
+        shared = any(c.is_within(o) or o.is_within(c) for c in candidates for o in others)
         filled[slot.name] = _choose(slot, candidates, text, shared=shared)
     return filled
 
@@ -269,8 +276,11 @@ def _choose(slot: Slot, candidates: list[_Candidate], text: _Text, *, shared: bo
 
 def _candidates(slot: Slot, text: _Text) -> list[_Candidate]:
     if slot.kind is Kind.VALUES and slot.find is not None:
-        matches = slot.find.finditer(text.lower)
-        return [_Candidate(slot.terms[m.group()], *m.span()) for m in matches if m.group() in slot.terms]
+        matches = [m for m in slot.find.finditer(text.lower) if m.group() in slot.terms]
+        return [
+            _Candidate(slot.terms[m.group()], *m.span(), "invalid" if text.cuts_a_moment(*m.span()) else "")
+            for m in matches
+        ]
     if slot.kind is Kind.PATTERN:
         return _by_pattern(slot, text)
     if slot.kind is Kind.NUMBER:

@@ -117,13 +117,13 @@ def _amounts(raw: Mapping[str, Any], marks: Mapping[str, str]) -> dict[str, Any]
     unit_too = f"(?:[ -]?{unit})?"
     between = f"(?:{numeral}){unit_too} ?{ranges} ?|[0-9.,]{{1,20}}{unit_too} ?[-~–] ?"
     before = f"{trie(raw['vague_before'])} ?|{between}"
-    after = f"({trie(raw['vague_after'], marks['v'])})?"
+    about, after = f"({raw['vague_between']})?", f"(?:({raw['vague_after']}){marks['v']})?"
     symbol = trie(raw["symbols"])
     stop = r"(?![a-z0-9])(?![.,:/_-][0-9])"
     regex = (
         f"{trie(raw['neutral'], marks['v'])}"
         f"|{start}({before})?({symbol})? ?({numeral})({trie(raw['multipliers'])})?"
-        f"{after}(?:[ -]?({unit}))?{after}{stop}"
+        f"{about}(?:[ -]?({unit}))?{after}{stop}"
     )
     return {
         "regex": regex,

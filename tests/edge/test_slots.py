@@ -41,6 +41,10 @@ SLOTS: dict[str, dict[str, Any]] = {
     "product": {"type": "string", "values": PRODUCTS},
     "size": {"type": "string", "enum": ["small", "large"]},
     "gift": {"type": "boolean", "values": {True: ["gift wrapped", "包装"], False: ["unwrapped", "不包装"]}},
+    "weekday": {
+        "type": "string",
+        "values": {"friday": ["Friday", "周五"], "tomorrow": ["tomorrow", "明天", "明早"]},
+    },
     "day": {"type": "string", "format": "date"},
     "past_day": {"type": "string", "format": "date", "when": "past"},
     "coming_day": {"type": "string", "format": "date", "when": "future"},
@@ -108,6 +112,8 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
         ("my phone is 13800138000", "?not_said"),
         ("a 10-2048 b", "?not_said"),
         ("where is my order", "?not_said"),
+        ("尾号7731的那单", "?not_said"),
+        ("the order ending in 7731", "?not_said"),
         ("１０２４\u200b5", "10245"),
     ],
     "claim": [
@@ -151,6 +157,15 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
     "gift": [("gift wrapped please", True), ("unwrapped", False), ("不包装", False), ("hello", "?not_said")],
     "colour": [("the red one", "red"), ("blue", "red")],
     "user": [("I am u1024", "?caller"), ("user: root", "?caller")],
+    "weekday": [
+        ("on Friday", "friday"),
+        ("周五的菜单", "friday"),
+        ("next Friday", "?invalid"),
+        ("下周五的菜单", "?invalid"),
+        ("the day after tomorrow", "?invalid"),
+        ("明早", "tomorrow"),
+        ("Friday or tomorrow", "?ambiguous"),
+    ],
     "day": [
         ("今天有什么菜", "2025-07-16"),
         ("明天呢", "2025-07-17"),
@@ -321,6 +336,7 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
         ("下午兩點到四點", "?ambiguous"),
         ("25:00", "?not_said"),
         ("3pm-4pm", "?ambiguous"),
+        ("上午十点到十一点", "?ambiguous"),
         ("便宜一点", "?not_said"),
         ("下午三点一起开会", "15:00"),
         ("下午3点15个人", "15:00"),
@@ -349,6 +365,10 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
         ("几个人", "?not_said"),
         ("4 people or 5 people", "?invalid"),
         ("4 people, 5 people", "?ambiguous"),
+        ("10个人来开会", 10),
+        ("8个人半小时", 8),
+        ("20来个人", "?invalid"),
+        ("10人以上", "?invalid"),
         ("10peoples", "?not_said"),
     ],
     "price": [
@@ -372,6 +392,7 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
         ("make it 350", 350),
         ("1,024", 1024),
         ("200 usd", 200),
+        ("1美金多少钱", 1),
         ("version 1.2.3", "?not_said"),
         ("a1b", "?not_said"),
         ("one of them", "?not_said"),
@@ -450,6 +471,12 @@ def test_words_that_two_slots_may_mean_fill_neither() -> None:
         "to": Missing("ambiguous"),
         "amount": Filled(200, "200"),
     }
+
+
+def test_a_day_and_a_time_may_share_a_character() -> None:
+    tool = filler(t={"day": SLOTS["weekday"], "at": SLOTS["at"]})
+    [suggestion] = tool.suggest(["t"], Query.of_text("那明早九点还有空的没", NORMALISER), WEDNESDAY)
+    assert suggestion.slots == {"day": Filled("tomorrow", "明早"), "at": Filled("09:00", "早九点")}
 
 
 def test_an_optional_slot_says_so() -> None:
