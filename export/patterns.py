@@ -8,7 +8,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 # What Python and JavaScript read differently, or only one of them reads at all.
-_NOT_SHARED = re.compile(r"\\[dDwWbBsSAZ]|\(\?P|\(\?[aiLmsux]|\(\?#|[*+?}]\+|\(\?>|\{,")
+_NOT_SHARED = re.compile(r"\\[dDwWbBsSAZ !\"#%&',:;<=>@_`~]|\(\?P|\(\?[aiLmsux]|\(\?#|[*+?}]\+|\(\?>|\{,")
 _MAX_WAYS = 1000
 
 
@@ -35,14 +35,17 @@ def _trie(words: list[tuple[str, str]], end: str) -> str:
             branches.setdefault(word[0], []).append((word[1:], last))
         else:
             ended = end if last.isascii() and last.isalnum() else ""
-    parts = [
-        re.escape(char).replace("\\ ", " ") + _trie(rest, end) for char, rest in sorted(branches.items())
-    ]
+    parts = [_escaped(char) + _trie(rest, end) for char, rest in sorted(branches.items())]
     if not parts:
         return ended or ""
     if ended is not None:
         return f"(?:{'|'.join(parts)}|{ended})" if ended else f"(?:{'|'.join(parts)})?"
     return f"(?:{'|'.join(parts)})" if len(parts) > 1 else parts[0]
+
+
+def _escaped(char: str) -> str:
+    """The character itself. JavaScript refuses the other backslashes that ``re.escape`` writes."""
+    return f"\\{char}" if char in ".^$*+?{}[]\\|()/" else char
 
 
 def problem_of(pattern: str, longest: int) -> str | None:

@@ -37,6 +37,7 @@ def slotted(declaration: str, name: str = "a") -> str:
         (slotted("{pattern: '(?P<x>[0-9])'}"), "6: 'a.pattern' holds '(?P'"),
         (slotted("{pattern: '[0-9]++'}"), "6: 'a.pattern' holds '++'"),
         (slotted("{pattern: '[0-9]{,4}'}"), "6: 'a.pattern' holds '{,'"),
+        (slotted("{pattern: 'a\\#[0-9]'}"), "6: 'a.pattern' holds '\\\\#'"),
         (slotted("{pattern: '^[0-9]{4}$'}"), "6: 'a.pattern' holds ^, $"),
         (slotted("{pattern: '([0-9])\\1'}"), "6: 'a.pattern' holds ^, $, a reference"),
         (slotted("{pattern: '[0-9]+'}"), "6: 'a.pattern' matches texts of more than 64 characters"),
