@@ -12,6 +12,7 @@ from edge.decision import Answer
 from edge.errors import BundleError
 from edge.guards import Guards
 from edge.normaliser import NORMALISER_VERSION, Lang, LangRule, Normaliser
+from edge.slots import SlotFiller
 
 SCHEMA_VERSION = 3
 MANIFEST = "frontdesk.json"
@@ -70,6 +71,7 @@ class Bundle:
     answer_unproven: bool
     system_prompts: frozenset[str] | None
     guards: Guards
+    slots: SlotFiller
     answers: Mapping[tuple[str, Lang], Answer]
     exact: Mapping[str, str]
     self_test: tuple[Mapping[str, Any], ...]
@@ -166,6 +168,9 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         folder / "answers.jsonl", {topic.id for topic in topics if topic.route == "answer"}
     )
     _check_manifest(manifest)
+    slots = SlotFiller.of_data(manifest["tools"], manifest["slots"], normaliser)
+    if unknown := {name for topic in topics for name in topic.tools} - slots.tools.keys():
+        raise ValueError(f"a topic names the tool {min(unknown)}, which is not in 'tools'")
     limits = {name: _share(manifest["limits"][name], f"limits.{name}") for name in _LIMITS}
     prompts = manifest["system_prompts"]
     return Bundle(
@@ -182,6 +187,7 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         answer_unproven=manifest["unproven"] == "answer",
         system_prompts=None if prompts == "any" else frozenset(prompts),
         guards=Guards.of_data(manifest["guards"], {t["id"]: t["signals"] for t in manifest["topics"]}),
+        slots=slots,
         answers=answers,
         exact=exact,
         self_test=tuple(manifest["self_test"]),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from edge.decision import Decision
+from edge.decision import Decision, Filled, Suggestion
 from edge.errors import BadRequest
 from edge.pipeline import Pipeline
 from edge.query import Query
@@ -61,9 +61,20 @@ def row_of(decision: Decision, spans: Spans) -> dict[str, Any]:
         if reading is None
         else [{"topic": c.topic, "confidence": round(c.confidence, 6)} for c in reading.candidates],
         "guards": [{"name": hit.name, "value": hit.value} for hit in decision.guards],
+        "tools": [_tool(tool) for tool in decision.tools],
         "observed": _observed(decision),
         "timing_ms": {name: round(ms, 4) for name, ms in spans.spent},
     }
+
+
+def _tool(tool: Suggestion) -> dict[str, Any]:
+    slots = [
+        {"name": name, "value": slot.value, "text": slot.text}
+        if isinstance(slot, Filled)
+        else {"name": name, "missing": slot.reason, "required": slot.required}
+        for name, slot in tool.slots.items()
+    ]
+    return {"name": tool.tool, "slots": slots}
 
 
 def _observed(decision: Decision) -> dict[str, Any] | None:

@@ -70,9 +70,17 @@ def _ask(args: argparse.Namespace) -> int:
         print(f"  {hit.name}: {hit.value}")
     for candidate in result["candidates"]:
         print(f"  {candidate['confidence']:.3f}  {candidate['topic']}")
+    for tool in result["tools"]:
+        print(f"  {tool['name']}: {', '.join(map(_slot, tool['slots'])) or 'no slots'}")
     if decision.answer is not None:
         print(f"\n{decision.answer.text}")
     return 0
+
+
+def _slot(slot: dict[str, Any]) -> str:
+    if "missing" in slot:
+        return f"{slot['name']} missing ({slot['missing']}{'' if slot['required'] else ', optional'})"
+    return f"{slot['name']} = {slot['value']}"
 
 
 def _check(args: argparse.Namespace) -> int:

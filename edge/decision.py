@@ -1,6 +1,7 @@
 """What the router says of a query, and what is decided: path, reason, evidence."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -114,12 +115,49 @@ class Answer:
     tokens: int
 
 
+SlotValue = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A slot's value, valid by its declaration, and what of the text said it ("" for a default).
+
+    Both are the user's words, so that no log may show them by accident: their repr is empty.
+    """
+
+    value: SlotValue = field(repr=False)
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A slot without a value.
+
+    ``reason``: ``not_said``, ``ambiguous`` (more than one value, or one that can be read two ways),
+    ``invalid`` (no such day, or not what the declaration allows), ``free_text`` (its declaration takes
+    any words, which cannot be told from the rest of the question) or ``caller`` (only the caller's
+    identity may fill it).
+    """
+
+    reason: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A tool that the topic names, and its slots as far as the query fills them. Nothing is called."""
+
+    tool: str
+    slots: Mapping[str, Filled | Missing]
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Path, reason and evidence.
 
     ``answer`` is set exactly where the turn is answered here. ``observed`` holds what would have
-    been decided where answering is off, observed or withheld from this user.
+    been decided where answering is off, observed or withheld from this user. ``tools``: those of the
+    topic, where a router read the query.
     """
 
     path: Path
@@ -130,6 +168,7 @@ class Decision:
     guards: tuple[GuardHit, ...] = ()
     answer: Answer | None = None
     unproven: bool = False
+    tools: tuple[Suggestion, ...] = ()
     observed: "Decision | None" = None
 
     @property
@@ -138,3 +177,16 @@ class Decision:
         if self.reason is Reason.EXACT:
             return 1.0
         return None if self.reading is None else self.reading.confidence
+
+    @property
+    def slots(self) -> dict[str, SlotValue]:
+        """The filled slots of all tools by name, without those that two of the tools read differently."""
+        read: dict[str, list[Filled | Missing]] = {}
+        for tool in self.tools:
+            for name, slot in tool.slots.items():
+                read.setdefault(name, []).append(slot)
+        return {
+            name: slots[0].value
+            for name, slots in read.items()
+            if isinstance(slots[0], Filled) and all(slot == slots[0] for slot in slots)
+        }

@@ -373,6 +373,7 @@ def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
         complexity=complexity.requests,
         length=complexity.length,
         tier=complexity.tier,
+        slots=decision.slots,
         budget_ms=int(remaining_ms),
         bundle=host.label or None,
     )

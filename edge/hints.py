@@ -3,14 +3,9 @@
 Both directions, standard library only: an agent developer may copy this file as it is.
 
     hints = parse_hints(request.headers["x-frontdesk-hints"])
-    hints.topic, hints.confidence, hints.reason, hints.tools, hints.budget_ms
+    hints.topic, hints.confidence, hints.reason, hints.tools, hints.slots["order_id"], hints.budget_ms
 
-Where the front desk signs them, with its keys and one ``Seen`` for the process:
-
-    try:
-        hints = verify_hints(hints_header, signature_header, request_id_header, body, keys, seen, time.time())
-    except HintsError as error:
-        log(error.code)  # and plan without hints
+Where the front desk signs them, ``verify_hints`` reads instead, with its keys and one ``Seen`` for the process.
 """
 
 import base64
@@ -92,12 +87,11 @@ class Item:
 class Hints:
     """What the front desk found out before it forwarded a turn.
 
-    ``confidence`` is P(``topic`` is right), floored to 3 places; ``top`` holds up to three
-    (topic, confidence) pairs; ``reason`` says why the turn was not answered at the edge;
-    ``tools`` are the tools that the topic declares; ``complexity`` is ``single`` or ``multi``
-    (requests in the turn), ``length`` is ``short``, ``medium`` or ``long`` (its text), and ``tier`` the
-    model that is suggested, ``small`` or ``large``; ``budget_ms`` is what is left until the promised
-    first byte.
+    ``confidence`` is P(``topic`` is right), floored to 3 places; ``top`` holds up to three (topic, confidence)
+    pairs; ``reason`` says why the turn was not answered at the edge; ``tools`` are those of the topic,
+    ``slots`` their inputs by name, as far as the turn says them beyond doubt. ``complexity`` is ``single`` or
+    ``multi`` (requests in the turn), ``length`` ``short``, ``medium`` or ``long``, ``tier`` the model that is
+    suggested, ``small`` or ``large``; ``budget_ms`` is what is left until the promised first byte.
     """
 
     version: int = HINTS_VERSION
@@ -107,6 +101,7 @@ class Hints:
     lang: str | None = None
     reason: str | None = None
     tools: tuple[str, ...] = ()
+    slots: Mapping[str, Bare] = field(default_factory=dict)
     complexity: str | None = None
     length: str | None = None
     tier: str | None = None
@@ -115,7 +110,7 @@ class Hints:
 
 
 def format_hints(hints: Hints) -> str:
-    """The header value; the longest members are dropped where it would pass 4 KB."""
+    """The header value; where it would pass 4 KB the slots are dropped, then the longest members."""
     members: dict[str, Item | tuple[Item, ...] | None] = {
         "v": Item(hints.version),
         "topic": _item(hints.topic),
@@ -129,10 +124,11 @@ def format_hints(hints: Hints) -> str:
         "bundle": _item(hints.bundle),
         "top": tuple(Item(topic, {"c": _floor3(conf)}) for topic, conf in hints.top) or None,
         "tools": tuple(map(Item, hints.tools)) or None,
+        "slots": tuple(Item(value, {"n": _bare_word(name)}) for name, value in hints.slots.items()) or None,
     }
     parts = {key: _format_member(key, member) for key, member in members.items() if member is not None}
     while len(header := ", ".join(parts.values())) > MAX_HEADER_BYTES:
-        del parts[max(parts, key=lambda key: len(parts[key]))]
+        del parts["slots" if "slots" in parts else max(parts, key=lambda key: len(parts[key]))]
     return header
 
 
@@ -151,6 +147,7 @@ def parse_hints(header: str) -> Hints:
         lang=_scalar(members, "lang", str),
         reason=_scalar(members, "reason", str),
         tools=tuple(str(item.value) for item in _list(members, "tools")),
+        slots={_name(item): item.value for item in _list(members, "slots")},
         complexity=_scalar(members, "complexity", str),
         length=_scalar(members, "length", str),
         tier=_scalar(members, "tier", str),
@@ -258,7 +255,11 @@ def _item(value: Bare | None) -> Item | None:
 
 def _word(value: str | None) -> Item | None:
     """A token, or a string where the value cannot be a token."""
-    return None if value is None else Item(Token(value) if _TOKEN.fullmatch(value) else value)
+    return None if value is None else Item(_bare_word(value))
+
+
+def _bare_word(value: str) -> str:
+    return Token(value) if _TOKEN.fullmatch(value) else value
 
 
 def _format_member(key: str, member: Item | tuple[Item, ...]) -> str:
@@ -326,6 +327,13 @@ def _scalar(members: Mapping[str, Item | tuple[Item, ...] | Bare], key: str, kin
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
     raise HintsError(f"The member {key!r} should be {kind.__name__}, got {member!r}.")
+
+
+def _name(item: Item) -> str:
+    name = item.params.get("n")
+    if not isinstance(name, str):
+        raise HintsError(f"The parameter 'n' of {item.value!r} should be a slot's name, got {name!r}.")
+    return name
 
 
 def _list(members: Mapping[str, Item | tuple[Item, ...]], key: str) -> Iterable[Item]:

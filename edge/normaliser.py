@@ -76,6 +76,12 @@ class Normaliser:
         text = unicodedata.normalize("NFKC", text).translate(self._fold)
         return _SPACES.sub(" ", _INVISIBLE.sub("", text)).strip(" ")
 
+    def typed(self, text: str) -> str:
+        """The reading form but for its case; in ``lower()`` every letter keeps its place."""
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_QUOTES))
+        text = text.replace("\u0130", "I").translate(self._fold)  # the one letter that grows in lower case
+        return _SPACES.sub(" ", _INVISIBLE.sub("", text)).strip(" ")
+
     def exact(self, reading: str) -> str:
         """The key of the exact stage: the reading form without edge punctuation and Han gaps."""
         return _HAN_GAP.sub("", reading).strip(_EDGE)

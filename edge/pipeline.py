@@ -70,5 +70,6 @@ def withhold(decision: Decision, reason: Reason) -> Decision:
         reading=decision.reading,
         topic=decision.topic,
         guards=decision.guards,
+        tools=decision.tools,
         observed=decision,
     )

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edge.normaliser import Lang, Normaliser
@@ -63,6 +63,7 @@ class Query:
     """What the stages decide on.
 
     ``normal`` is the reading form of the text, of its first MAX_CHARACTERS where it is ``clipped``.
+    ``typed`` is that text as it came, for slots in which case matters; its repr is left out of logs.
     """
 
     normal: str
@@ -79,6 +80,7 @@ class Query:
     attachment: bool = False
     last_is_user: bool = True
     identity: str = ""
+    typed: str = field(default="", repr=False)
 
     @classmethod
     def of_text(cls, text: str, normaliser: Normaliser, history: tuple[Turn, ...] = ()) -> "Query":
@@ -115,8 +117,10 @@ class Query:
 
 
 def _read(text: str, normaliser: Normaliser) -> dict[str, Any]:
-    normal = normaliser.reading(text[:MAX_CHARACTERS])
-    return {"normal": normal, "lang": normaliser.lang(normal), "clipped": len(text) > MAX_CHARACTERS}
+    typed = text[:MAX_CHARACTERS]
+    normal = normaliser.reading(typed)
+    clipped = len(text) > MAX_CHARACTERS
+    return {"normal": normal, "typed": typed, "lang": normaliser.lang(normal), "clipped": clipped}
 
 
 def content_text(content: object) -> tuple[str, bool]:

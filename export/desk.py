@@ -1,6 +1,5 @@
 """The operator's source folder as frozen values. Every problem is found at once, with file and line."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from edge.errors import DeskError
 from edge.normaliser import Lang, Normaliser
 from edge.query import Query, Turn
 from export.located import Located, LocatedList, read_json_lines, read_yaml
+from export.tools import json_problem, tool_problems
 
 TOPIC_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 DESK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")  # it becomes a header's value
@@ -314,6 +314,7 @@ class _Reader:
         path = self.folder / "tools.yaml"
         if not path.exists():
             return []
+        names: list[Any] = []
         tools = self._entries(path, "a list of tools", "each tool is a mapping that begins with '- name:'")
         for tool in tools:
             self._unknown(tool, _TOOL_KEYS, "tool")
@@ -322,12 +323,13 @@ class _Reader:
             self._one_of(tool, "effects", ("read", "write"), "read")
             self._one_of(tool, "scope", ("user", "public"), "user")
             for key, value in tool.items():
-                try:
-                    json.dumps(value, allow_nan=False)
-                except (TypeError, ValueError):
-                    self._problem(
-                        tool, str(key), "must hold what JSON can: put dates in quotes, no .nan or .inf"
-                    )
+                if problem := json_problem(value):
+                    self._problem(tool, str(key), problem)
+            for line, key, what in tool_problems(tool):
+                self.problems.append(f"{self.file}:{line}: '{key}' {what}.")
+            if tool.get("name") in names:
+                self._problem(tool, "name", f"{tool['name']!r} is another tool's, too")
+            names.append(tool.get("name"))
         return tools
 
     def _topics(self, languages: Sequence[Lang], tools: set[str]) -> list[DeskTopic]:

@@ -10,10 +10,9 @@ import yaml
 
 from edge.guards import Guards
 from edge.normaliser import Normaliser
+from export.patterns import not_shared, trie
 
 GUARDS_FILE = Path(__file__).with_name("guards.yaml")
-# What Python and JavaScript read differently, or only one of them reads at all.
-_NOT_SHARED = re.compile(r"\\[dDwWbBsSAZ]|\(\?P|\(\?[aiLmsux]|\(\?#|[*+?}]\+|\(\?>")
 _LATIN = re.compile("[a-z0-9]")
 _NEUTRAL = "~"
 SUPPORT = 150
@@ -48,10 +47,8 @@ def guard_data(source: Path = GUARDS_FILE) -> dict[str, Any]:
         "patterns": [{"dialogue": False, **pattern} for pattern in raw["patterns"]],
     }
     for pattern in (data["terms"], data["numbers"], *(p["pattern"] for p in data["patterns"])):
-        if bad := _NOT_SHARED.search(pattern):
-            raise ValueError(
-                f"{source}: {bad.group()!r} is not read alike by Python and JavaScript: {pattern}"
-            )
+        if bad := not_shared(pattern):
+            raise ValueError(f"{source}: {bad!r} is not read alike by Python and JavaScript: {pattern}")
         re.compile(pattern)
     return data
 
@@ -70,32 +67,14 @@ def _terms(literal: Iterable[str], expressions: Iterable[str]) -> str:
     """One alternation, longest first; Latin words match as whole words, Han words anywhere."""
     latin = {term for term in literal if _LATIN.search(term)}
     han = set(literal) - latin
-    parts = [f"(?<![a-z0-9]){_trie(latin)}(?![a-z0-9])"] if latin else []
-    return "|".join([*parts, *([_trie(han)] if han else []), *expressions])
-
-
-def _trie(words: Iterable[str]) -> str:
-    """A regular expression of words that share their beginnings, longest first.
-
-    Both hosts' engines try alternatives one by one: a flat list of 600 words costs 15 times as much.
-    """
-    branches: dict[str, set[str]] = {}
-    ends = False
-    for word in words:
-        if word:
-            branches.setdefault(word[0], set()).add(word[1:])
-        else:
-            ends = True
-    parts = [re.escape(char).replace("\\ ", " ") + _trie(rest) for char, rest in sorted(branches.items())]
-    if not parts:
-        return ""
-    return f"(?:{'|'.join(parts)}){'?' if ends else ''}" if ends or len(parts) > 1 else parts[0]
+    parts = [f"(?<![a-z0-9]){trie(latin)}(?![a-z0-9])"] if latin else []
+    return "|".join([*parts, *([trie(han)] if han else []), *expressions])
 
 
 def _numbers(numbers: Mapping[str, Any], units: Mapping[str, str]) -> str:
     """Group 1 is the numeral, group 2 its unit. Neutral words are consumed with both groups empty."""
     latin = {unit for unit in units if _LATIN.search(unit)}
-    unit = f"{_trie(latin)}(?![a-z])|{_trie(set(units) - latin)}"
-    words = f"(?<![a-z]){_trie(numbers['words'])}(?![a-z])"
+    unit = f"{trie(latin)}(?![a-z])|{trie(set(units) - latin)}"
+    words = f"(?<![a-z]){trie(numbers['words'])}(?![a-z])"
     numeral = f"[0-9]+(?:[.,:][0-9]+)*|[零〇一二两三四五六七八九十百千万半]+|{words}"
-    return f"{_trie(numbers['neutral'])}|({numeral})(?:[ -]?({unit}))?"
+    return f"{trie(numbers['neutral'])}|({numeral})(?:[ -]?({unit}))?"

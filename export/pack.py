@@ -20,6 +20,8 @@ from export.calibrate import MAX_NEEDS_CONTEXT, MAX_NEEDS_CONTEXT_IN_DIALOGUE, C
 from export.desk import Desk, DeskTopic
 from export.encoder import Encoder
 from export.guards import guard_data, topic_signals
+from export.slots import slot_data
+from export.tools import tool_entry
 
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 
@@ -59,7 +61,8 @@ def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str
             "max_needs_context_in_dialogue": MAX_NEEDS_CONTEXT_IN_DIALOGUE,
         },
         "topics": [_topic(topic, guards, base) for topic in desk.topics],
-        "tools": [dict(tool) for tool in desk.tools],
+        "tools": [tool_entry(tool, base.normaliser) for tool in desk.tools],
+        "slots": slot_data(),
         "guards": guards,
         "self_test": [],
     }

@@ -1,7 +1,7 @@
 """Route: the topic's route, if its confidence and margin pass and nothing objects."""
 
 from edge.bundle import Bundle, Topic
-from edge.decision import Answer, Decision, Path, Reading, Reason
+from edge.decision import Answer, Decision, Path, Reading, Reason, Suggestion
 from edge.normaliser import Lang
 from edge.stages import Case, Runtime
 
@@ -12,8 +12,10 @@ def route(case: Case, runtime: Runtime) -> Decision:
     """The decision: an answer where no objection stands, else the agent with the first reason."""
     query, reading, bundle = case.query, case.reading, runtime.bundle
     unproven, answer = False, None
+    tools: tuple[Suggestion, ...] = ()
     if reading is not None:
         topic = bundle.by_id[reading.topic]
+        tools = bundle.slots.suggest(topic.tools, query, case.today) if topic.tools else ()
         case = _by_confidence(case, reading, topic, bundle)
         threshold = bundle.threshold(topic, query.lang) if query.lang else None
         unproven = threshold is not None and not threshold.proven
@@ -36,6 +38,7 @@ def route(case: Case, runtime: Runtime) -> Decision:
         guards=case.objections,
         answer=answer if local else None,
         unproven=unproven and local,
+        tools=tools,
     )
 
 

@@ -88,6 +88,11 @@ def limit(name: str, value: object) -> Change:
     return manifest(lambda m: m["limits"].update({name: value}))
 
 
+def slot(change: Callable[[dict[str, Any]], object], tool: str = "get_order") -> Change:
+    """A change of the first slot of a tool."""
+    return manifest(lambda m: change(next(t for t in m["tools"] if t["name"] == tool)["slots"][0]))
+
+
 def schema(version: object) -> Change:
     return manifest(lambda m: m.update(schema_version=version))
 
@@ -146,6 +151,26 @@ CASES = [
     pytest.param(manifest(lambda m: m.update(thresholds=[])), "cannot be used", "frontdesk train", id="thresholds a list"),
     pytest.param(manifest(lambda m: m.pop("thresholds")), "thresholds", "frontdesk train", id="thresholds missing"),
     pytest.param(manifest(lambda m: m["limits"].clear()), "min_in_scope", "frontdesk train", id="limits missing"),
+    pytest.param(manifest(lambda m: m.pop("slots")), "slots", "frontdesk train", id="no slot data"),
+    pytest.param(manifest(lambda m: m["slots"]["rules"][-1].update({"as": "x"})), "rule", "train", id="unknown rule"),
+    pytest.param(manifest(lambda m: m["slots"]["words"].pop("month")), "rule", "train", id="no months"),
+    pytest.param(manifest(lambda m: m["slots"]["amounts"].update(regex="(a)")), "7 groups", "train", id="amounts"),
+    pytest.param(manifest(lambda m: m["tools"].pop()), "get_exchange_rate", "train", id="a tool missing"),
+    pytest.param(manifest(lambda m: m["tools"].append(m["tools"][0])), "two tools", "train", id="a tool twice"),
+    pytest.param(manifest(lambda m: m["tools"].append("x")), "TypeError", "train", id="tool a text"),
+    pytest.param(manifest(lambda m: m["tools"][0].update(url=5)), "'url'", "train", id="url a number"),
+    pytest.param(manifest(lambda m: m["tools"][0].update(slots={"a": 1})), "TypeError", "train", id="slots a mapping"),
+    pytest.param(slot(lambda s: s.update(name="a b")), "'a b'", "train", id="slot name"),
+    pytest.param(slot(lambda s: s.update(kind="x")), "'x'", "train", id="slot kind"),
+    pytest.param(slot(lambda s: s.update(type=["string"])), "TypeError", "train", id="slot type"),
+    pytest.param(slot(lambda s: s.update(find="(")), "does not compile", "train", id="slot pattern"),
+    pytest.param(slot(lambda s: s.update(find=None)), "lacks its pattern", "train", id="slot without pattern"),
+    pytest.param(slot(lambda s: s.update(default="x")), "its own value 'x'", "train", id="slot default"),
+    pytest.param(slot(lambda s: s.update(required=1)), "'required'", "train", id="slot required"),
+    pytest.param(slot(lambda s: s.update(minimum="1")), "'minimum'", "train", id="slot minimum"),
+    pytest.param(slot(lambda s: s.update(terms={"a": 5}), "get_stock"), "value 5", "train", id="slot terms"),
+    pytest.param(slot(lambda s: s.update(terms=[1]), "get_stock"), "TypeError", "train", id="slot terms a list"),
+    pytest.param(slot(lambda s: s.update(kind="caller"), "get_stock"), "scope user", "train", id="caller of a public tool"),
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from servers import Desk, Relay
 
 KEYS = {
     "path", "reason", "topic", "confidence", "margin", "lang", "in_scope", "needs_context", "exit", "unproven",
-    "candidates", "guards", "observed", "timing_ms",
+    "candidates", "guards", "tools", "observed", "timing_ms",
 }  # fmt: skip
 
 

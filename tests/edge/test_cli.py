@@ -34,6 +34,21 @@ def test_ask_json_is_one_row_of_classify(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["ask", "--json", "订单 1024 到哪了", "--bundle", str(DEMO)]) == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["path"], row["reason"], row["topic"]) == ("agent", "topic_forwards", "shop.order_status")
+    assert row["tools"][0]["slots"] == [{"name": "order_id", "value": "1024", "text": "1024"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("订单 1024 到哪了", "  get_order: order_id = 1024\n"),
+        ("where is my order", "  get_order: order_id missing (not_said)\n"),
+        ("is there a room free at 3pm", "time = 15:00, people missing (not_said, optional)\n"),
+        ("how many days of leave do I have left", "  get_leave_balance: no slots\n"),
+    ],
+)
+def test_ask_shows_the_slots(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", text, "--bundle", str(DEMO)]) == 0
+    assert shown in capsys.readouterr().out
 
 
 def test_ask_reads_standard_input() -> None:

@@ -32,6 +32,7 @@ BARE = st.one_of(
     st.booleans(), INTEGERS, DECIMALS, UNICODE, TOKENS, st.binary(max_size=20), INTEGERS.map(Date)
 )
 KEYS = st.from_regex(r"\A[a-z*][a-z0-9_.*-]{0,8}\Z")
+SLOTS = st.dictionaries(UNICODE, BARE.filter(lambda value: not isinstance(value, float)), max_size=3)
 ITEMS = st.builds(Item, BARE, st.dictionaries(KEYS, BARE, max_size=3))
 DICTIONARIES = st.dictionaries(KEYS, ITEMS | st.lists(ITEMS, max_size=3).map(tuple), max_size=5)
 HINTS = st.builds(
@@ -42,6 +43,7 @@ HINTS = st.builds(
     lang=st.none() | TOKENS | UNICODE,
     reason=st.none() | TOKENS,
     tools=st.lists(UNICODE, max_size=4).map(tuple),
+    slots=SLOTS,
     complexity=st.none() | TOKENS,
     length=st.none() | TOKENS,
     tier=st.none() | TOKENS | UNICODE,
@@ -82,6 +84,25 @@ def test_the_header_of_a_forward() -> None:
         'v=1, topic="leave", confidence=0.9, lang=zh, reason=low_margin, complexity=single, '
         'length=short, tier=small, budget=1500, bundle="demo@1", top=("leave";c=0.95), tools=("lookup_order")'
     )
+
+
+def test_slots_are_an_inner_list_by_name() -> None:
+    slots = {"order_id": "1024", "city": "北京", "people": 10, "amount": 99.5, "gift": True, "a b": "x"}
+    header = format_hints(Hints(slots=slots))
+    assert header == (
+        'v=1, slots=("1024";n=order_id %"%e5%8c%97%e4%ba%ac";n=city 10;n=people 99.5;n=amount ?1;n=gift '
+        '"x";n="a b")'
+    )
+    assert parse_hints(header).slots == slots
+    assert set(http_sf.parse(header.encode(), tltype="dictionary")) == {"v", "slots"}
+
+
+def test_slots_are_dropped_first() -> None:
+    long = replace(FULL, slots={"a": "x", "b": "y"}, tools=("x" * 3900,))
+    header = format_hints(long)
+    assert len(header) <= MAX_HEADER_BYTES
+    assert parse_hints(header) == replace(long, slots={})
+    assert parse_hints(format_hints(replace(FULL, slots={"a": "x" * 5000}))) == FULL
 
 
 def test_what_is_unknown_is_left_out() -> None:
@@ -314,6 +335,10 @@ def test_unknown_members_are_ignored() -> None:
         "v=1, top=(a;c)",
         "v=1, top=(a",
         "v=1, top=(a,b)",
+        "v=1, slots=a",
+        "v=1, slots=(a)",
+        "v=1, slots=(a;n)",
+        "v=1, slots=(a;n=1)",
         'v=1, top=("a""b")',
         'v=1, topic="a',
         'v=1, topic="a\\n"',

@@ -20,12 +20,14 @@ from edge.normaliser import Lang, Normaliser
 from edge.pipeline import STAGES, Pipeline, place
 from edge.query import Query, Turn
 from edge.router import Router
+from edge.slots import SlotFiller
 from edge.stages import Case, Runtime
 from edge.stages.bypass import bypass
 from edge.stages.exact import exact
 from edge.stages.guard import guard
 from edge.stages.read import read
 from edge.stages.route import route
+from export.slots import slot_data
 
 TODAY = date(2026, 3, 1)
 GUARDS = Guards.of_data(
@@ -71,6 +73,7 @@ BUNDLE = Bundle(
     answer_unproven=False,
     system_prompts=frozenset({"known"}),
     guards=GUARDS,
+    slots=SlotFiller.of_data((), slot_data(), Normaliser()),
     answers=ANSWERS,
     exact={"when do you open": "hours", "how much leave": "leave", "tell me": "chat"},
     self_test=(),

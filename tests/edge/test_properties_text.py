@@ -28,6 +28,7 @@ HINTS = st.builds(
     lang=st.none() | WORDS,
     reason=st.none() | WORDS,
     tools=st.lists(WORDS, max_size=40).map(tuple),
+    slots=st.dictionaries(WORDS, st.booleans() | st.integers(-999, 999) | WORDS, max_size=9),
     complexity=st.none() | WORDS,
     length=st.none() | WORDS,
     tier=st.none() | WORDS,
@@ -53,8 +54,9 @@ def test_any_hints_come_back_but_for_the_fourth_place(hold: Hold) -> None:
         names = ("topic", "lang", "reason", "complexity", "length", "tier", "bundle")
         words = {name: plain(getattr(hints, name)) for name in names}
         tools, top = tuple(map(plain, hints.tools)), tuple((plain(t), c) for t, c in hints.top)
+        slots = {plain(name): plain(value) for name, value in hints.slots.items()}
         assert replace(back, confidence=None, top=()) == replace(
-            hints, **words, tools=tools, confidence=None, top=()
+            hints, **words, tools=tools, slots=slots, confidence=None, top=()
         )
         assert [topic for topic, _ in back.top] == [topic for topic, _ in top]
         pairs = [(was, got) for (_, was), (_, got) in zip(top, back.top, strict=True)]

@@ -52,7 +52,9 @@ TOPICS = """\
     en: [write me an email, compare these two phones, plan a trip, help me with my essay, analyse this table]
     zh: [帮我写封邮件, 对比这两款手机, 做个旅行计划, 帮我写文章, 分析这个表格]
 """
-TOOLS = "- {name: get_order, description: d, method: GET, url: 'http://x/{id}'}\n"
+TOOLS = """\
+- {name: get_order, description: d, method: GET, url: 'http://x/{id}', slots: {id: {type: string, pattern: '[0-9]{4,12}'}}}
+"""
 CALIBRATE = """\
 {"text": "at what time are you opening", "topic": "hours", "lang": "en"}
 {"text": "who won the football match", "topic": "oos", "lang": "en"}
