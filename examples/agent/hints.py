@@ -5,7 +5,7 @@ Both directions, standard library only: an agent developer may copy this file as
     hints = parse_hints(request.headers["x-frontdesk-hints"])
     hints.topic, hints.confidence, hints.reason, hints.tools, hints.slots["order_id"], hints.budget_ms
 
-Where the front desk signs them, ``verify_hints`` reads instead, with its keys and one ``Seen`` for the process.
+Where the front desk signs them, read them by ``verify_hints``, with its keys and one ``Seen`` a process.
 """
 
 import base64
@@ -87,11 +87,11 @@ class Item:
 class Hints:
     """What the front desk found out before it forwarded a turn.
 
-    ``confidence`` is P(``topic`` is right), floored to 3 places; ``top`` holds up to three (topic, confidence)
-    pairs; ``reason`` says why the turn was not answered at the edge; ``tools`` are those of the topic,
-    ``slots`` their inputs by name, as far as the turn says them beyond doubt. ``complexity`` is ``single`` or
-    ``multi`` (requests in the turn), ``length`` ``short``, ``medium`` or ``long``, ``tier`` the model that is
-    suggested, ``small`` or ``large``; ``budget_ms`` is what is left until the promised first byte.
+    ``confidence`` is P(``topic`` is right), floored to 3 places, ``top`` up to three (topic, confidence);
+    ``reason`` says why the turn was not answered at the edge; ``tools`` are those of the topic, ``slots``
+    their inputs by name, as far as the turn says them beyond doubt. ``complexity`` is ``single`` or ``multi``
+    (requests in the turn), ``length`` ``short``, ``medium`` or ``long``, ``tier`` the suggested model,
+    ``small`` or ``large``; ``budget_ms`` is what is left until the promised first byte.
     """
 
     version: int = HINTS_VERSION
