@@ -27,8 +27,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bundle: $(VENV)/.dev
-	$(BIN)/frontdesk train examples/desk -o models/demo
+bundle: $(VENV)/.distill
+	$(BIN)/frontdesk distill examples/desk -o models/demo
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Frontdesk needs Python 3.11 or newer: make PYTHON=python3.11 …")'

@@ -4,8 +4,7 @@ Both directions, standard library only: an agent developer may copy this file as
 
     hints = parse_hints(request.headers["x-frontdesk-hints"])
     hints.topic, hints.confidence, hints.reason, hints.tools, hints.slots["order_id"], hints.budget_ms
-
-Where the front desk signs them, read them by ``verify_hints``, with its keys and one ``Seen`` a process.
+    # where the front desk signs them: verify_hints, with its keys and one Seen a process
 """
 
 import base64
