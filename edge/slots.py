@@ -269,7 +269,7 @@ def _choose(slot: Slot, candidates: list[_Candidate], text: _Text, *, shared: bo
         if first.value is not None and slot.accepts(first.value):
             return Filled(first.value, text.typed[first.start : first.end])
         reason = "invalid"
-    if slot.default is not None and reason in ("not_said", "free_text"):
+    if slot.default is not None and reason == "not_said":
         return Filled(slot.default, "")
     return Missing(reason, slot.required)
 
@@ -292,18 +292,16 @@ def _candidates(slot: Slot, text: _Text) -> list[_Candidate]:
 
 
 def _by_pattern(slot: Slot, text: _Text) -> list[_Candidate]:
-    """As typed; else in upper or lower case, but then words alone are no value: THE is no airport."""
+    """As typed, or in upper or lower case; but then words alone are no value: THE is no airport."""
     assert slot.find is not None  # noqa: S101 - checked when the bundle was loaded
-    for form in (text.typed, text.typed.translate(_UPPER), text.typed.translate(_LOWER)):
-        found = [
-            _Candidate(match.group(), *match.span())
-            for match in slot.find.finditer(form)
-            if (form is text.typed or _HAS_DIGIT.search(match.group()))
-            and not (_DIGITS.fullmatch(match.group()) and text.is_spoken_for(*match.span()))
-        ]
-        if found:
-            return found
-    return []
+    found: dict[tuple[int, int], _Candidate] = {}
+    for form in dict.fromkeys((text.typed, text.typed.translate(_UPPER), text.typed.translate(_LOWER))):
+        for match in slot.find.finditer(form):
+            value, place = match.group(), match.span()
+            is_value = form is text.typed or _HAS_DIGIT.search(value)
+            if is_value and not (_DIGITS.fullmatch(value) and text.is_spoken_for(*place)):
+                found.setdefault(place, _Candidate(value, *place))
+    return list(found.values())
 
 
 def _amount(slot: Slot, amount: Amount) -> _Candidate:

@@ -54,6 +54,7 @@ SLOTS: dict[str, dict[str, Any]] = {
     "people": {"type": "integer", "unit": "person", "minimum": 1, "maximum": 500},
     "price": {"type": "number", "unit": "yuan"},
     "number": {"type": "number"},
+    "shop": {"type": "string", "default": "main"},
     "colour": {"type": "string", "enum": ["red"], "default": "red", "required": False},
     "user": {"type": "string", "description": "who asks"},
 }
@@ -122,7 +123,8 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
         ("报销单Ex-2041批了吗", "EX-2041"),
         ("EX-20411", "?not_said"),
         ("REX-2041", "?not_said"),
-        ("EX-2041 and ex-2042", "EX-2041"),  # as typed goes first
+        ("EX-2041 and ex-2042", "?ambiguous"),
+        ("EX-2041, I repeat ex-2041", "EX-2041"),
         ("ex-2041 and ex-2042", "?ambiguous"),
     ],
     "airport": [("flight to PEK", "PEK"), ("fly to the sea", "?not_said"), ("PEK SHA", "?ambiguous")],
@@ -156,6 +158,7 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
     "size": [("a LARGE one", "large"), ("larger", "?not_said"), ("small or large", "?ambiguous")],
     "gift": [("gift wrapped please", True), ("unwrapped", False), ("不包装", False), ("hello", "?not_said")],
     "colour": [("the red one", "red"), ("blue", "red")],
+    "shop": [("anything", "?free_text")],
     "user": [("I am u1024", "?caller"), ("user: root", "?caller")],
     "weekday": [
         ("on Friday", "friday"),
