@@ -182,7 +182,7 @@ def fit_heads(
     """The heads of a desk at one exit.
 
     ``context`` and ``needs_context`` are embeddings and labels of turns that do or do not need their
-    history; the desk's own examples are added as turns that do not. ``learnt``: a topic head that was
+    history; the desk's own examples and the pool are added as turns that do not. ``learnt``: a topic head that was
     tuned together with the encoder, on the rows without a fold.
     """
     x, features, topic, folds = training.embeddings, training.features, training.topic, training.folds
@@ -217,7 +217,7 @@ def fit_heads(
     return Heads(
         topics=final.scaled(1 / temperature),
         in_scope=ScopeHead(near.centres, near.head.scaled(slopes[0], offset), slopes[1], slopes[2]),
-        needs_context=_fit_context(x[scope], context, needs_context, seed),
+        needs_context=_fit_context(x, context, needs_context, seed),
         vocabulary=vocabulary_of(training.tokens, topic, topics) | training.answered,
         temperature=temperature,
         held=_held(logits[kept], (scores @ slopes + offset)[kept], topic[rows[kept]]),
@@ -312,9 +312,9 @@ def _fit_binary(x: np.ndarray, y: np.ndarray, c: float, seed: int) -> Head:
     return Head(model.coef_.T.astype(np.float32), model.intercept_.astype(np.float32))
 
 
-def _fit_context(examples: np.ndarray, context: np.ndarray, needs_context: np.ndarray, seed: int) -> Head:
-    x = np.concatenate([examples, context])
-    y = np.concatenate([np.zeros(len(examples), bool), needs_context])
+def _fit_context(alone: np.ndarray, context: np.ndarray, needs_context: np.ndarray, seed: int) -> Head:
+    x = np.concatenate([alone, context])
+    y = np.concatenate([np.zeros(len(alone), bool), needs_context])
     head = _fit_binary(x, y, CONTEXT_C, seed)
     folds = np.random.default_rng(seed).integers(FOLDS, size=len(x))
     held = np.empty(len(x))
