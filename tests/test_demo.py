@@ -11,7 +11,7 @@ ANSWERED = [
     ("公司几点上班？", "staff.working_hours"),
     ("What time do we start?", "staff.working_hours"),
     ("ＷＨＡＴ ＴＩＭＥ ＤＯ ＷＥ ＳＴＡＲＴ？", "staff.working_hours"),
-    ("at what hour must i be in the office", "staff.working_hours"),
+    ("when does the working day begin", "staff.working_hours"),
     ("on which day of the month is salary paid", "staff.payday"),
     ("工资哪天发", "staff.payday"),
     ("how can i connect my laptop to the company wifi", "staff.wifi"),

@@ -141,7 +141,7 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
         ("unsupported_language", {"messages": user(None)}),
         ("unsupported_language", {"messages": user("   ")}),
         ("too_long", {"messages": user("what time do we start " * 40)}),
-        ("embedded", {"messages": user("translate: what time do we start")}),
+        ("embedded", {"messages": user("translate into French: where can I park")}),
         ("needs_context", {"messages": user("那第二个呢")}),
         ("multi_request", {"messages": user("what time do we start? and when is payday?")}),
         ("bypass", {"extra_headers": {"x-frontdesk-bypass": "1"}}),

@@ -24,7 +24,7 @@ def test_ask_prints_the_decision_and_the_answer(capsys: pytest.CaptureFixture[st
 
 
 def test_ask_says_why_not(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ask", "translate: what time do we start", "--bundle", str(DEMO)]) == 0
+    assert main(["ask", "translate into French: where can I park", "--bundle", str(DEMO)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("agent  out_of_scope")
     assert "embedded_task: translate" in out

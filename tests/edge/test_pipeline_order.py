@@ -272,7 +272,7 @@ def test_unproven() -> None:
     forwards = replace(BUNDLE, thresholds=loose)
     decision = decide(ask(), bundle=forwards)
     assert decision.reason is Reason.UNPROVEN
-    assert [hit.value for hit in decision.guards] == ["bound 0.0500, stated 0.01"]
+    assert [hit.value for hit in decision.guards] == ["not proven for 0.01"]
     answered = decide(ask(), bundle=replace(forwards, answer_unproven=True))
     assert (answered.reason, answered.unproven) == (Reason.MATCHED, True)
     assert decide(ask()).unproven is False

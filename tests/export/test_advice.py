@@ -79,7 +79,7 @@ def desk(topics: Mapping[str, tuple[str, ...]] = TOPICS) -> Desk:
                 {Lang.EN: texts},
                 {Lang.EN: f"About {name}."},
                 where=f"{name}.yaml:1",
-                lines={Lang.EN: tuple(range(11, 11 + len(texts)))},
+                places={Lang.EN: tuple(f"{name}.yaml:{line}" for line in range(11, 11 + len(texts)))},
             )
             for name, texts in topics.items()
         ),

@@ -1,10 +1,12 @@
 """A desk loads whole or says everything that is wrong with it, with file and line."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from edge.errors import DeskError
+from edge.normaliser import Lang
 from export.check import check_desk
 from export.desk import load_desk
 
@@ -345,11 +347,48 @@ def test_the_demo_desk_has_nothing_to_complain_about_and_what_it_promises() -> N
     assert all(len(topic.examples[lang]) >= 20 for topic in desk.topics for lang in desk.languages)
     assert {topic.volatility for topic in desk.topics} == {"static", "daily", "live", "personal"}
     assert all(topic.answer.keys() == set(desk.languages) for topic in desk.topics if topic.route == "answer")
-    for questions in (desk.calibrate, desk.test):
+    for questions, least in ((desk.calibrate, (0.13, 0.06, 0.15)), (desk.test, (0.25, 0.12, 0.12))):
         assert len(questions) >= 600
         kinds = [question.kind for question in questions]
-        shares = {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}
-        assert shares["out_of_scope"] >= 0.25
-        assert min(shares["near_miss"], shares["follow_up"]) >= 0.12
+        shares = [kinds.count(kind) / len(kinds) for kind in ("out_of_scope", "near_miss", "follow_up")]
+        assert all(share >= wanted for share, wanted in zip(shares, least, strict=True)), shares
         asked = {question.topic for question in questions}
         assert asked >= {topic.id for topic in desk.topics}
+
+
+def test_more_examples_stand_one_a_line(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "examples").mkdir()
+    file = tmp_path / "examples/more.jsonl"
+    rows = [
+        {"text": "when is it open", "topic": "hours", "lang": "en"},
+        {"text": "weather tomorrow", "topic": "oos", "lang": "en"},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    desk = load_desk(tmp_path)
+    [topic] = [topic for topic in desk.topics if topic.id == "hours"]
+    texts = topic.examples[Lang.EN]
+    assert texts[-1] == "when is it open"
+    assert topic.where_of(Lang.EN, len(texts) - 1) == f"{file}:1"
+    assert desk.out_of_scope == ("weather tomorrow",)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"text": "x", "topic": "nowhere", "lang": "en"}, "there is no topic 'nowhere'"),
+        ({"text": "x", "topic": "hours", "lang": "fr"}, "'lang' must be zh or en"),
+        (
+            {"text": "x", "topic": "hours", "lang": "en", "history": [{"role": "user", "content": "y"}]},
+            "an example stands alone",
+        ),
+    ],
+)
+def test_problems_of_more_examples_name_the_line(tmp_path: Path, row: dict[str, object], says: str) -> None:
+    write(tmp_path)
+    (tmp_path / "examples").mkdir()
+    file = tmp_path / "examples/more.jsonl"
+    file.write_text(json.dumps(row) + "\n", "utf-8")
+    with pytest.raises(DeskError) as caught:
+        load_desk(tmp_path)
+    assert any(f"{file}:1" in problem and says in problem for problem in caught.value.problems)
