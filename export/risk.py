@@ -14,7 +14,7 @@ passes breaks the stated rate is at most δ. docs/risk.md has the argument, and 
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -108,20 +108,20 @@ def find_threshold(answers: Answers, max_wrong: float, delta: float) -> Finding:
 
     Where none is, the one of the smallest bound, unproven; one that answers nothing where there is no answer.
     """
-    total = len(answers)
-    starts = _starts(total, max_wrong, delta)
+    starts = _starts(len(answers), max_wrong, delta)
     wrong = np.cumsum(answers.wrong)
-    best, loosest = NOTHING, 0
+    loosest, kept = 0, 1.0
     for start in starts:
-        level = 1 - delta / len(starts)
         for place in _sequence(answers, start):
-            bound = upper_bound(int(wrong[place - 1]), place, level)
+            bound = upper_bound(int(wrong[place - 1]), place, 1 - delta / len(starts))
             if bound > max_wrong:
                 break
             if place > loosest:
-                loosest, kept = place, answers.gap(place)
-                best = _finding(answers, kept, int(wrong[kept - 1]), bound, proven=True)
-    return best if best.proven else _least_bound(answers, delta)
+                loosest, kept = place, bound
+    if not loosest:
+        return _least_bound(answers, delta)
+    place = answers.gap(loosest)
+    return _finding(answers, place, int(wrong[place - 1]), kept, proven=True)
 
 
 def _starts(total: int, max_wrong: float, delta: float) -> list[int]:
@@ -135,28 +135,27 @@ def _starts(total: int, max_wrong: float, delta: float) -> list[int]:
     return [first] if first <= total else []
 
 
-def _sequence(answers: Answers, start: int) -> list[int]:
+def _sequence(answers: Answers, start: int) -> Iterator[int]:
     """The places of a sequence's thresholds, looser and looser, down to all answers."""
-    cuts = answers.cuts()
-    total = len(answers)
-    places: list[int] = []
-    aim = float(start)
-    while aim < total:
-        place = int(cuts[np.searchsorted(cuts, aim)])
-        if not places or place > places[-1]:
-            places.append(place)
+    cuts, last, aim = answers.cuts(), 0, float(start)
+    while last < len(answers):
+        place = int(cuts[min(np.searchsorted(cuts, aim), len(cuts) - 1)])
+        if place > last:
+            yield place
+            last = place
         aim = max(aim * LOOSEN, aim + 1)
-    return places if places and places[-1] == total else [*places, total]
 
 
 def _least_bound(answers: Answers, delta: float) -> Finding:
-    best = NOTHING
-    wrong = np.cumsum(answers.wrong)
-    for place in map(int, answers.cuts()):
-        bound = upper_bound(int(wrong[place - 1]), place, 1 - delta)
-        if bound < best.bound:
-            best = _finding(answers, place, int(wrong[place - 1]), bound, proven=False)
-    return best
+    places = answers.cuts()
+    wrong = np.cumsum(answers.wrong)[places - 1]
+    some = wrong < places
+    if not some.any():
+        return NOTHING
+    places, wrong = places[some], wrong[some]
+    bounds = beta.ppf(1 - delta, wrong + 1, places - wrong)
+    least = int(np.argmin(bounds))
+    return _finding(answers, int(places[least]), int(wrong[least]), float(bounds[least]), proven=False)
 
 
 def _finding(answers: Answers, place: int, wrong: int, bound: float, *, proven: bool) -> Finding:
