@@ -12,7 +12,7 @@ import venv
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,15 @@ from peers import Worker, install
 from risk_splits import Scores, figures
 from sets import OOS, Text, load_set
 
-from edge.bundle import load_bundle
 from edge.normaliser import Lang, Normaliser
-from edge.pipeline import Pipeline
-from edge.router import Router
-from edge.stages import Runtime
-from export.calibrate import OPEN
 from export.corpus import read_rows
 from export.desk import OUT_OF_SCOPE, Desk, DeskTopic, Question, Risk
 from export.encoder import Encoder
+from export.fit import fit_desk
 from export.judged import Judged, judge
+from export.opened import write_opened
 from export.pools import load_pools
 from export.progress import Progress
-from export.train import train_desk
 
 # How neighbours decide, and what of peers.py has to be installed for it.
 NEIGHBOURS = {"nearest_minilm": "minilm_int8_lr", "nearest_bge": "bge_small_int8_lr"}
@@ -178,9 +174,8 @@ def measure(name: str, data: Path, base_folder: Path, work: Path) -> dict[str, A
 def judge_held(found: RiskSet, desk: Desk, base: Encoder) -> list[Judged]:
     """Every held-out question, once, by the pipeline of the desk's bundle with its thresholds open."""
     with tempfile.TemporaryDirectory() as folder:
-        bundle, _ = train_desk(desk, base, load_pools(), Path(folder, "bundle"))
-        opened = replace(load_bundle(bundle.folder), thresholds={str(Lang.EN): OPEN})
-        pipeline = Pipeline(Runtime(opened, Router(opened)))
+        pools = load_pools()
+        pipeline = write_opened(Path(folder), desk, base, fit_desk(desk, base, pools, seed=0))
         progress = Progress(f"Judging {desk.name}", len(found.held))
         judged = []
         for row in found.held:
