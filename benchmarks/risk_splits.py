@@ -138,8 +138,11 @@ def split(
 
 
 def summary(tested: Sequence[Tested], max_wrong: float) -> dict[str, Any]:
-    """Shares of splits, the observed rate of all their answers, and the coverage: of all questions, with
-    quartiles, and of those in scope. A split in which nothing is proven answers nothing."""
+    """Shares of splits, the observed rate of all their answers, and the share of questions answered.
+
+    That share with quartiles, of the questions in scope alone, and over the splits alone that answer any: a
+    split in which nothing is proven answers none.
+    """
     coverage = [one.answered / one.questions for one in tested]
     answered, wrong = sum(one.answered for one in tested), sum(one.wrong for one in tested)
     return {
@@ -149,6 +152,7 @@ def summary(tested: Sequence[Tested], max_wrong: float) -> dict[str, Any]:
         "rejected": sum(one.rejects(max_wrong) for one in tested) / len(tested),
         "coverage": round(float(np.mean(coverage)), 4),
         "quartiles": [round(float(q), 4) for q in np.percentile(coverage, [25, 50, 75])],
+        "coverage_where_answering": round(float(np.mean([share for share in coverage if share] or [0.0])), 4),
         "coverage_in_scope": round(
             float(np.mean([one.answered_in_scope / max(1, one.in_scope) for one in tested])), 4
         ),

@@ -29,7 +29,8 @@ def main() -> None:
         found = result["simulation"]
         print("\n".join([*methods(found), "", *shapes(found), "", *edge(found)]), "\n")
     if "sets" in result:
-        print("\n".join([*sets(result["sets"]), "", *ways(result["sets"])]), "\n")
+        found = result["sets"]
+        print("\n".join([*sets(found), "", *ways(found), "", *same_risk(found)]), "\n")
     if "must_forward" in result:
         print("\n".join(must_forward(result["must_forward"])))
 
@@ -122,6 +123,8 @@ def ways(found: dict[str, Any]) -> Iterator[str]:
         for mix in row["mixes"].values():
             shares = " : ".join(f"{share:.0%}" for share in mix["shares"].values())
             for way, of in mix["ways"].items():
+                if way.endswith("same risk"):
+                    continue
                 wrong = "–" if of["wrong_rate"] is None else f"{of['wrong_rate']:.2%}"
                 low, middle, high = of["quartiles"]
                 yield (
@@ -130,6 +133,24 @@ def ways(found: dict[str, Any]) -> Iterator[str]:
                     f"| {of['coverage']:.1%} ({low:.1%}, {middle:.1%}, {high:.1%}) "
                     f"| {of['coverage_in_scope']:.1%} |"
                 )
+
+
+def same_risk(found: dict[str, Any]) -> Iterator[str]:
+    """What each score can answer where it errs no more often than ours did, over splits that ours answers."""
+    yield "| set, in scope : out of scope | ours as calibrated | ours | minilm | bge |"
+    yield "|---|---|---|---|---|"
+    for name, row in found.items():
+        for mix in row["mixes"].values():
+            if not mix["ways"]["frontdesk"]["answering"]:
+                continue
+            shares = " : ".join(f"{share:.0%}" for share in mix["shares"].values())
+            names = (
+                "frontdesk",
+                *(f"{who}, same risk" for who in ("frontdesk", "nearest_minilm", "nearest_bge")),
+            )
+            cells = (mix["ways"].get(way, {}).get("coverage_where_answering") for way in names)
+            words = " | ".join("–" if cell is None else f"{cell:.1%}" for cell in cells)
+            yield f"| {name}, {shares} | {words} |"
 
 
 def must_forward(found: dict[str, Any]) -> Iterator[str]:

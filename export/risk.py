@@ -139,7 +139,7 @@ def _sequence(answers: Answers, start: int) -> Iterator[int]:
     """The places of a sequence's thresholds, looser and looser, down to all answers."""
     cuts, last, aim = answers.cuts(), 0, float(start)
     while last < len(answers):
-        place = int(cuts[min(np.searchsorted(cuts, aim), len(cuts) - 1)])
+        place = int(cuts[min(int(np.searchsorted(cuts, aim)), len(cuts) - 1)])
         if place > last:
             yield place
             last = place
