@@ -120,13 +120,14 @@ def public(found: dict[str, Any]) -> Iterator[str]:
     )
     yield from ruled(at, ((0, "0"), (1, "1"), (2, "2"), (LARGEST, f"≥ {LARGEST:g}")))
     yield line(at(1), TOP, at(1), HEIGHT - BOTTOM, INK)
-    rows = [(name, one["max_wrong"], mix) for name, one in found.items() for mix in one["mixes"].values()]
-    for place, (name, max_wrong, mix) in enumerate(rows):
+    rows = [(name, promise) for name, one in found.items() for promise in one["promises"]]
+    for place, (name, promise) in enumerate(rows):
+        max_wrong, oos = promise["max_wrong"], promise["traffic"]["out_of_scope"]
         y = row(place, len(rows) + 2)
-        yield text(LEFT - 8, y + 3, f"{name} {mix['shares']['out_of_scope']:.0%} oos", "end", size=8)
+        yield text(LEFT - 8, y + 3, f"{name}, {oos:.0%} oos, {max_wrong:.0%}", "end", size=8)
         for way, colour in WAYS.items():
-            if way in mix["ways"]:
-                rate = mix["ways"][way]["wrong_rate"]
+            if way in promise["ways"]:
+                rate = promise["ways"][way]["wrong_rate"]
                 yield dot(at((rate or 0) / max_wrong), y, colour, 3.2, hollow=rate is None)
     for place, (way, colour) in enumerate(WAYS.items()):
         x, y = LEFT + 8 + 96 * (place % 2), HEIGHT - BOTTOM - 22 + 12 * (place // 2)

@@ -12,7 +12,7 @@ import venv
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,14 @@ STATED_MIX = {"in_scope": 0.8, "out_of_scope": 0.2}
 
 @dataclass(frozen=True, slots=True)
 class RiskSet:
-    """Examples and held-out questions of a desk. ``texts``: title and answer of a topic, where it has any."""
+    """Examples and held-out questions of a desk, and the rates that it is to keep, one at a time.
+
+    ``texts``: title and answer of a topic, where it has any.
+    """
 
     licence: str
     note: str
-    max_wrong: float
+    rates: tuple[float, ...]
     examples: tuple[Text, ...]
     held: tuple[Text, ...]
     texts: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -55,13 +58,13 @@ class RiskSet:
         for label, own in sorted(by_label.items()):
             title, answer = self.texts.get(label, (label, label))
             topics.append(DeskTopic(label, {"en": title}, "answer", {Lang.EN: tuple(own)}, {Lang.EN: answer}))
-        return Desk(Path(), name, (Lang.EN,), tuple(topics), risk=Risk(self.max_wrong, 0.95))
+        return Desk(Path(), name, (Lang.EN,), tuple(topics))
 
 
 def clinc150(data: Path, normaliser: Normaliser) -> RiskSet:
     found = load_set("clinc150", data, normaliser)
     note = "examples: the train rows; held out: the valid and test rows with their own oos rows"
-    return RiskSet(found.licence, note, 0.01, found.train, found.valid + found.test)
+    return RiskSet(found.licence, note, (0.01, 0.05), found.train, found.valid + found.test)
 
 
 def banking77_oos(data: Path, normaliser: Normaliser) -> RiskSet:
@@ -76,7 +79,7 @@ def banking77_oos(data: Path, normaliser: Normaliser) -> RiskSet:
     )
     outside = distinct((Text(row["text"], OOS, Lang.EN) for row in oos), normaliser, [*found.train, *held])
     examples = tuple(row for row in found.train if not half(row.text))
-    return RiskSet(found.licence, note, 0.01, examples, (*held, *outside))
+    return RiskSet(found.licence, note, (0.01, 0.05), examples, (*held, *outside))
 
 
 def covidq_faq(data: Path, normaliser: Normaliser) -> RiskSet:
@@ -120,7 +123,7 @@ def faq(
         held += rows[known:]
     examples = distinct(examples, normaliser, ())
     texts = {entry["id"]: (entry["question"], entry["answer"] or entry["question"]) for entry in entries}
-    return RiskSet(licence, note, 0.05, examples, distinct([*held, *oos], normaliser, examples), texts)
+    return RiskSet(licence, note, (0.05,), examples, distinct([*held, *oos], normaliser, examples), texts)
 
 
 def half(text: str) -> bool:
@@ -155,7 +158,6 @@ def measure(name: str, data: Path, base_folder: Path, work: Path) -> dict[str, A
     return {
         "licence": found.licence,
         "note": found.note,
-        "max_wrong": found.max_wrong,
         "topics": len(desk.topics),
         "examples": len(found.examples),
         "examples_a_topic": [min(counts.values()), max(counts.values())],
@@ -163,11 +165,12 @@ def measure(name: str, data: Path, base_folder: Path, work: Path) -> dict[str, A
         "topic_right": round(float(own.topic_right[own.strata == "in_scope"].mean()), 4),
         "open": {stratum: round(float(own.open[own.strata == stratum].mean()), 4) for stratum in own_mix},
         "missing": missing,
-        "mixes": {
-            mix: {"shares": {key: round(share, 4) for key, share in shares.items()}}
-            | figures(desk, judged, own, neighbours, shares)
-            for mix, shares in (("own", own_mix), ("stated", STATED_MIX))
-        },
+        "promises": [
+            {"max_wrong": rate, "traffic": {key: round(share, 4) for key, share in traffic.items()}}
+            | figures(replace(desk, risk=Risk(rate, 0.95), traffic=traffic), judged, own, neighbours)
+            for rate in found.rates
+            for traffic in (own_mix, STATED_MIX)
+        ],
     }
 
 

@@ -6,7 +6,7 @@ harder test than fresh questions would be, and the splits are not independent of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,10 +90,8 @@ def figures(
     judged: Sequence[Judged],
     own: Scores,
     neighbours: Mapping[str, Scores],
-    mix: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Every way to choose a threshold, on the same splits of the same questions."""
-    desk = replace(desk, traffic=dict(mix))
+    """Every way to choose a threshold for the desk's rate and traffic, on the same splits."""
     tested: dict[str, list[Tested]] = {}
 
     def note(name: str, scores: Scores, rows: np.ndarray, threshold: float | None) -> Tested:
@@ -103,7 +101,7 @@ def figures(
 
     rng = np.random.default_rng(0)
     for _ in range(SPLITS):
-        halves = split(own.strata, mix, rng)
+        halves = split(own.strata, desk.traffic, rng)
         ours = calibrate(desk, [judged[i] for i in halves[0]]).thresholds[str(Lang.EN)]
         kept = note(OURS, own, halves[1], ours.confidence if ours.proven else None)
         for name, scores in {OURS: own, **neighbours}.items():

@@ -120,16 +120,16 @@ def ways(found: dict[str, Any]) -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|---|---|---|"
     for name, row in found.items():
-        for mix in row["mixes"].values():
-            shares = " : ".join(f"{share:.0%}" for share in mix["shares"].values())
-            for way, of in mix["ways"].items():
+        for promise in row["promises"]:
+            shares = " : ".join(f"{share:.0%}" for share in promise["traffic"].values())
+            for way, of in promise["ways"].items():
                 if way.endswith("same risk"):
                     continue
                 wrong = "–" if of["wrong_rate"] is None else f"{of['wrong_rate']:.2%}"
                 low, middle, high = of["quartiles"]
                 yield (
-                    f"| {name}, {shares} | {row['max_wrong']:.0%} | {way} | {of['answering']:.0%} | {wrong} "
-                    f"| {of['above']:.1%} | {of['rejected']:.1%} "
+                    f"| {name}, {shares} | {promise['max_wrong']:.0%} | {way} | {of['answering']:.0%} "
+                    f"| {wrong} | {of['above']:.1%} | {of['rejected']:.1%} "
                     f"| {of['coverage']:.1%} ({low:.1%}, {middle:.1%}, {high:.1%}) "
                     f"| {of['coverage_in_scope']:.1%} |"
                 )
@@ -137,20 +137,20 @@ def ways(found: dict[str, Any]) -> Iterator[str]:
 
 def same_risk(found: dict[str, Any]) -> Iterator[str]:
     """What each score can answer where it errs no more often than ours did, over splits that ours answers."""
-    yield "| set, in scope : out of scope | ours as calibrated | ours | minilm | bge |"
-    yield "|---|---|---|---|---|"
+    yield "| set, in scope : out of scope | stated | ours as calibrated | ours | minilm | bge |"
+    yield "|---|---|---|---|---|---|"
     for name, row in found.items():
-        for mix in row["mixes"].values():
-            if not mix["ways"]["frontdesk"]["answering"]:
+        for promise in row["promises"]:
+            if not promise["ways"]["frontdesk"]["answering"]:
                 continue
-            shares = " : ".join(f"{share:.0%}" for share in mix["shares"].values())
+            shares = " : ".join(f"{share:.0%}" for share in promise["traffic"].values())
             names = (
                 "frontdesk",
                 *(f"{who}, same risk" for who in ("frontdesk", "nearest_minilm", "nearest_bge")),
             )
-            cells = (mix["ways"].get(way, {}).get("coverage_where_answering") for way in names)
+            cells = (promise["ways"].get(way, {}).get("coverage_where_answering") for way in names)
             words = " | ".join("–" if cell is None else f"{cell:.1%}" for cell in cells)
-            yield f"| {name}, {shares} | {words} |"
+            yield f"| {name}, {shares} | {promise['max_wrong']:.0%} | {words} |"
 
 
 def must_forward(found: dict[str, Any]) -> Iterator[str]:
