@@ -64,9 +64,7 @@ def broken(found: dict[str, Any]) -> Iterator[str]:
         return across(math.sqrt(share))
 
     yield from frame("a chosen threshold breaks the stated rate", "share of draws; a dot for each setting")
-    yield from ruled(
-        at, ((0, "0"), (0.01, "1%"), (found["delta"], "δ"), (0.25, "25%"), (0.5, "50%"), (1, "1"))
-    )
+    yield from ruled(at, ((0, "0"), (found["delta"], "δ = 5%"), (0.25, "25%"), (0.5, "50%"), (1, "1")))
     yield line(at(found["delta"]), TOP, at(found["delta"]), HEIGHT - BOTTOM, INK)
     for place, (name, colour) in enumerate(COLOURS.items()):
         y = row(place, len(COLOURS))
@@ -116,14 +114,14 @@ def public(found: dict[str, Any]) -> Iterator[str]:
         return across(min(times, LARGEST) / LARGEST)
 
     yield from frame(
-        "wrong answers on public sets, stated rate = 1", "mean of 200 test halves; hollow: none proven"
+        "wrong answers on public sets, stated rate = 1", "on test halves; hollow: nothing proven"
     )
     yield from ruled(at, ((0, "0"), (1, "1"), (2, "2"), (LARGEST, f"≥ {LARGEST:g}")))
     yield line(at(1), TOP, at(1), HEIGHT - BOTTOM, INK)
     rows = [(name, promise) for name, one in found.items() for promise in one["promises"]]
     for place, (name, promise) in enumerate(rows):
         max_wrong, oos = promise["max_wrong"], promise["traffic"]["out_of_scope"]
-        y = row(place, len(rows) + 2)
+        y = row(place, len(rows) + 3)
         yield text(LEFT - 8, y + 3, f"{name}, {oos:.0%} oos, {max_wrong:.0%}", "end", size=8)
         for way, colour in WAYS.items():
             if way in promise["ways"]:

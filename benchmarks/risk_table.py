@@ -128,7 +128,7 @@ def ways(found: dict[str, Any]) -> Iterator[str]:
                 wrong = "–" if of["wrong_rate"] is None else f"{of['wrong_rate']:.2%}"
                 low, middle, high = of["quartiles"]
                 yield (
-                    f"| {name}, {shares} | {promise['max_wrong']:.0%} | {way} | {of['answering']:.0%} "
+                    f"| {name}, {shares} | {promise['max_wrong']:.0%} | {way} | {of['answering']:.1%} "
                     f"| {wrong} | {of['above']:.1%} | {of['rejected']:.1%} "
                     f"| {of['coverage']:.1%} ({low:.1%}, {middle:.1%}, {high:.1%}) "
                     f"| {of['coverage_in_scope']:.1%} |"
