@@ -14,7 +14,7 @@ passes breaks the stated rate is at most δ. docs/risk.md has the argument, and 
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -135,15 +135,18 @@ def _starts(total: int, max_wrong: float, delta: float) -> list[int]:
     return [first] if first <= total else []
 
 
-def _sequence(answers: Answers, start: int) -> Iterator[int]:
+def _sequence(answers: Answers, start: int) -> list[int]:
     """The places of a sequence's thresholds, looser and looser, down to all answers."""
-    cuts, last, aim = answers.cuts(), 0, float(start)
-    while last < len(answers):
-        place = int(cuts[min(int(np.searchsorted(cuts, aim)), len(cuts) - 1)])
-        if place > last:
-            yield place
-            last = place
+    cuts = answers.cuts()
+    total = len(answers)
+    places: list[int] = []
+    aim = float(start)
+    while aim < total:
+        place = int(cuts[np.searchsorted(cuts, aim)])
+        if not places or place > places[-1]:
+            places.append(place)
         aim = max(aim * LOOSEN, aim + 1)
+    return places if places and places[-1] == total else [*places, total]
 
 
 def _least_bound(answers: Answers, delta: float) -> Finding:
