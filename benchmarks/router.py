@@ -151,7 +151,7 @@ def build(desk: Desk, base: Encoder, how: str, teacher: Path | None, out: Path) 
             from export.desk_distill import distill_desk
 
             distill_desk(desk, base, load_pools(), out, teacher=teacher)
-    return composed.call_args.args
+    return composed.call_args_list[0].args  # later ones are of cross-fitting
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,20 +108,20 @@ def find_threshold(answers: Answers, max_wrong: float, delta: float) -> Finding:
 
     Where none is, the one of the smallest bound, unproven; one that answers nothing where there is no answer.
     """
-    total = len(answers)
-    starts = _starts(total, max_wrong, delta)
+    starts = _starts(len(answers), max_wrong, delta)
     wrong = np.cumsum(answers.wrong)
-    best, loosest = NOTHING, 0
+    loosest, kept = 0, 1.0
     for start in starts:
-        level = 1 - delta / len(starts)
         for place in _sequence(answers, start):
-            bound = upper_bound(int(wrong[place - 1]), place, level)
+            bound = upper_bound(int(wrong[place - 1]), place, 1 - delta / len(starts))
             if bound > max_wrong:
                 break
             if place > loosest:
-                loosest, kept = place, answers.gap(place)
-                best = _finding(answers, kept, int(wrong[kept - 1]), bound, proven=True)
-    return best if best.proven else _least_bound(answers, delta)
+                loosest, kept = place, bound
+    if not loosest:
+        return _least_bound(answers, delta)
+    place = answers.gap(loosest)
+    return _finding(answers, place, int(wrong[place - 1]), kept, proven=True)
 
 
 def _starts(total: int, max_wrong: float, delta: float) -> list[int]:
@@ -150,13 +150,15 @@ def _sequence(answers: Answers, start: int) -> list[int]:
 
 
 def _least_bound(answers: Answers, delta: float) -> Finding:
-    best = NOTHING
-    wrong = np.cumsum(answers.wrong)
-    for place in map(int, answers.cuts()):
-        bound = upper_bound(int(wrong[place - 1]), place, 1 - delta)
-        if bound < best.bound:
-            best = _finding(answers, place, int(wrong[place - 1]), bound, proven=False)
-    return best
+    places = answers.cuts()
+    wrong = np.cumsum(answers.wrong)[places - 1]
+    some = wrong < places
+    if not some.any():
+        return NOTHING
+    places, wrong = places[some], wrong[some]
+    bounds = beta.ppf(1 - delta, wrong + 1, places - wrong)
+    least = int(np.argmin(bounds))
+    return _finding(answers, int(places[least]), int(wrong[least]), float(bounds[least]), proven=False)
 
 
 def _finding(answers: Answers, place: int, wrong: int, bound: float, *, proven: bool) -> Finding:
