@@ -182,8 +182,8 @@ def fit_heads(
     """The heads of a desk at one exit.
 
     ``context`` and ``needs_context`` are embeddings and labels of turns that do or do not need their
-    history; the desk's own examples and the pool are added as turns that do not. ``learnt``: a topic head that was
-    tuned together with the encoder, on the rows without a fold.
+    history; the desk's own examples and the pool are added as turns that do not. ``learnt``: a topic head
+    that was tuned together with the encoder, on the rows without a fold.
     """
     x, features, topic, folds = training.embeddings, training.features, training.topic, training.folds
     scope = topic >= 0
