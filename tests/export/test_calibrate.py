@@ -15,7 +15,7 @@ from export.calibrate import MARGIN, answers_of, calibrate, opened, sample
 from export.desk import Desk, DeskTopic, Risk, load_desk
 from export.encoder import Encoder
 from export.judged import Judged
-from export.risk import answers_to_prove, upper_bound
+from export.risk import NOTHING, answers_to_prove, upper_bound
 from export.train import train_desk
 
 EN, ZH = Lang.EN, Lang.ZH
@@ -81,30 +81,28 @@ GROUPED = {"hours": {}, "pay": {"group": "finance"}, "tax": {"group": "finance"}
         ({"pay": {"group": "finance"}}, "finance/en finance/zh"),
         # A group without an answer has nothing to prove.
         ({"hours": {}, "chat": {"route": "agent", "group": "talk", "max_wrong": 0.001}}, "en zh"),
-        ({"chat": {"route": "agent"}}, "en zh"),
+        ({"chat": {"route": "agent"}}, ""),
         ({"hours": {"max_wrong": 0.01}, "post": {}}, "en topic:hours/en topic:hours/zh zh"),
-        (
-            {"pay": {"group": "finance", "max_wrong": 0.01}},
-            "finance/en finance/zh topic:pay/en topic:pay/zh",
-        ),
+        # A group whose only topic is stricter has no other answers.
+        ({"pay": {"group": "finance", "max_wrong": 0.01}}, "topic:pay/en topic:pay/zh"),
     ],
 )
-def test_every_group_and_stricter_topic_has_a_threshold_in_every_language(
+def test_every_group_and_stricter_topic_has_a_key_in_every_language(
     topics: Mapping[str, Mapping[str, object]], keys: str
 ) -> None:
     made = desk(topics, finance=RATE)
     found = calibrate(made, [])
-    assert sorted(found.thresholds) == sorted(found.findings) == keys.split()
-    assert opened(made).thresholds.keys() == found.thresholds.keys()
-    for threshold in found.thresholds.values():
-        assert (threshold.confidence, threshold.bound, threshold.proven) == (1.0, 1.0, False)
+    assert sorted(found.findings) == sorted(opened(made).thresholds) == keys.split()
+    # Without a question no key has evidence, nor a threshold.
+    assert found.thresholds == {}
+    assert all(finding == NOTHING for finding in found.findings.values())
 
 
 def test_a_desk_is_opened_with_the_margin_that_it_is_served_with() -> None:
-    for threshold in opened(desk(GROUPED)).thresholds.values():
+    made = desk(GROUPED, finance=RATE)
+    for threshold in opened(made).thresholds.values():
         assert (threshold.confidence, threshold.margin, threshold.proven) == (0.0, MARGIN, True)
-    for threshold in calibrate(desk(GROUPED), rows(100)).thresholds.values():
-        assert threshold.margin == MARGIN
+    assert calibrate(made, rows(100)).thresholds["en"].margin == MARGIN
 
 
 @pytest.mark.parametrize(
@@ -115,29 +113,49 @@ def test_a_desk_is_opened_with_the_margin_that_it_is_served_with() -> None:
         (GROUPED, (EN, ZH), 4),
         ({"hours": {"max_wrong": 0.01}, "post": {}}, (EN,), 2),
         # Two topics of one rate in one group share a threshold, and the δ of it.
-        ({"hours": {"max_wrong": 0.01}, "post": {"max_wrong": 0.01}}, (EN,), 2),
-        ({"hours": {"max_wrong": 0.01}, "post": {"max_wrong": 0.02}}, (EN,), 3),
+        ({"hours": {"max_wrong": 0.01}, "post": {"max_wrong": 0.01}}, (EN,), 1),
+        ({"hours": {"max_wrong": 0.01}, "post": {"max_wrong": 0.02}}, (EN,), 2),
+        ({"hours": {"max_wrong": RATE}, "post": {}}, (EN,), 1),
     ],
 )
 def test_delta_is_split_over_what_has_a_threshold_of_its_own(
-    topics: Mapping[str, Mapping[str, object]], languages: Sequence[Lang], cells: int
+    topics: Mapping[str, Mapping[str, float]], languages: Sequence[Lang], cells: int
 ) -> None:
     made = desk(topics, languages, finance=RATE)
     assert calibrate(made, []).delta == pytest.approx(0.05 / cells)
-    enough, few = rows(least(cells)), rows(least(cells) - 1)
-    assert calibrate(made, enough).thresholds["en"].proven
-    assert not calibrate(made, few).thresholds["en"].proven
+    key = "topic:hours/en" if topics["hours"] else "en"
+    answers = least(cells, topics["hours"].get("max_wrong", RATE))
+    assert calibrate(made, rows(answers)).thresholds[key].proven
+    assert not calibrate(made, rows(answers - 1)).thresholds[key].proven
 
 
 # --- languages and groups --------------------------------------------------------------------------
 
 
 def test_a_language_is_proven_by_its_own_questions() -> None:
-    found = calibrate(desk(), [*rows(least(2)), *rows(0, 30, lang=ZH)])
+    found = calibrate(desk(), [*rows(least(2)), *rows(10, 20, lang=ZH)])
     assert found.thresholds["en"].proven
     assert not found.thresholds["zh"].proven
     assert found.thresholds["en"].bound <= RATE < found.thresholds["zh"].bound
-    assert (found.findings["en"].questions, found.findings["zh"].questions) == (least(2), 0)
+    assert (found.findings["en"].questions, found.findings["zh"].questions) == (least(2), 30)
+
+
+def test_the_language_is_the_one_whose_threshold_is_asked() -> None:
+    """A question that is labelled Chinese and read as English counts where it would be answered."""
+    read = [replace(r, question=replace(r.question, lang=ZH)) for r in rows(least(2))]
+    found = calibrate(desk(), read)
+    assert found.thresholds["en"].proven
+    assert "zh" not in found.thresholds
+
+
+def test_a_guided_language_is_never_proven() -> None:
+    given = [*rows(least(2)), *rows(least(2), lang=ZH)]
+    proven, guided = calibrate(desk(), given), calibrate(desk(), given, guided=[ZH])
+    assert guided.thresholds["en"] == proven.thresholds["en"]
+    assert proven.thresholds["zh"].proven
+    # It is the same place, without the promise.
+    assert guided.thresholds["zh"] == replace(proven.thresholds["zh"], proven=False)
+    assert not guided.findings["zh"].proven
 
 
 def test_a_group_is_proven_by_what_its_topics_would_answer() -> None:
@@ -148,7 +166,7 @@ def test_a_group_is_proven_by_what_its_topics_would_answer() -> None:
     assert found.thresholds["finance/en"].proven
     assert found.findings["finance/en"].answered == least(2)
     assert found.findings["finance/en"].questions == least(2) + 200
-    assert not found.thresholds["en"].proven
+    assert "en" not in found.thresholds
     # A question about pay that is taken for one about hours is an error of the group that would answer it.
     strays = [row(f"{n}", "pay", "hours", 0.9) for n in range(9)]
     found = calibrate(made, [*good, *rows(least(2), topic="hours", high=0.85), *strays])
@@ -172,13 +190,15 @@ def test_groups_of_a_folder(tmp_path: Path) -> None:
         {
             "hours": {"examples": examples},
             "pay": {"examples": examples, "group": "finance", "max_wrong": 0.001},
+            "fee": {"examples": examples, "group": "finance"},
             "tax": {"examples": examples, "group": "law"},
         },
         "en",
     )
     head = (tmp_path / "desk.yaml").read_text("utf-8")
     (tmp_path / "desk.yaml").write_text(head + "groups: {finance: {max_wrong: 0.002}, law: }\n", "utf-8")
-    found = calibrate(load_desk(tmp_path), [])
+    seen = [r for topic in ("hours", "pay", "fee", "tax") for r in rows(5, topic=topic)]
+    found = calibrate(load_desk(tmp_path), seen)
     assert {key: threshold.max_wrong for key, threshold in found.thresholds.items()} == {
         "en": 0.01, "finance/en": 0.002, "law/en": 0.01, "topic:pay/en": 0.001,
     }  # fmt: skip
@@ -199,13 +219,14 @@ def test_groups_that_are_too_small_are_proven_together() -> None:
     # Together they spend the δ of both.
     assert one.bound == pytest.approx(upper_bound(0, 2 * half, 1 - 2 * found.delta), abs=1e-6)
     assert found.findings["en"].answered == 2 * half
+    assert found.pooled == {"en", "finance/en"}
 
 
 def test_a_pool_that_proves_nothing_leaves_each_group_alone() -> None:
     made = desk(GROUPED, (EN,), finance=RATE)
     found = calibrate(made, [*rows(20, topic="pay", low=0.8), *rows(10, 5, topic="hours")])
     finance, hours = found.findings["finance/en"], found.findings["en"]
-    assert (finance.proven, hours.proven) == (False, False)
+    assert (finance.proven, hours.proven, found.pooled) == (False, False, frozenset())
     assert (finance.answered, hours.answered) == (20, 10)
     assert finance.bound == pytest.approx(upper_bound(0, 20, 1 - found.delta))
 
@@ -218,31 +239,43 @@ def test_what_is_large_enough_or_empty_or_stricter_is_not_pooled() -> None:
     assert not found.thresholds["finance/en"].proven
     # Nothing was seen of finance: the proof of another is none of it.
     alone = calibrate(made, rows(least(1), topic="hours"))
-    assert not alone.thresholds["finance/en"].proven
-    assert alone.thresholds["finance/en"].confidence == 1.0
+    assert "finance/en" not in alone.thresholds
     # Groups of unlike rates have nothing to prove together.
     unlike = desk(GROUPED, (EN,), finance=0.02)
     half = least(1) // 2 + 1
     apart = calibrate(unlike, [*rows(half, topic="pay"), *rows(half, topic="hours")])
     assert not any(threshold.proven for threshold in apart.thresholds.values())
+    assert not found.pooled | alone.pooled | apart.pooled
 
 
 # --- topics with a stricter rate -------------------------------------------------------------------
 
 
-def test_a_stricter_topic_is_answered_from_where_its_whole_group_keeps_its_rate() -> None:
+def test_a_stricter_topic_is_proven_by_its_own_answers_only() -> None:
     made = desk({"hours": {"max_wrong": 0.01}, "post": {}}, (EN,))
-    # The surest are post's; 2 % of what lies under 0.8 is wrong.
-    sure = rows(600, topic="post", low=0.8)
-    unsure = [r for n in range(20) for r in rows(49, 1, "post", low=0.5 + n / 100, high=0.51 + n / 100)]
-    found = calibrate(made, [*sure, *unsure])
-    own, group = found.thresholds["topic:hours/en"], found.thresholds["en"]
+    post = rows(600, topic="post", low=0.8)
+    # However many the group has, a topic that nobody asked has no threshold.
+    alone = calibrate(made, post)
+    assert alone.thresholds["en"].proven
+    assert "topic:hours/en" not in alone.thresholds
+    # Nor does either suffer from the errors of the other.
+    enough = rows(least(2, 0.01))
+    found = calibrate(made, [*enough, *rows(20, 200, topic="post")])
+    assert (found.thresholds["topic:hours/en"].proven, found.thresholds["en"].proven) == (True, False)
+    assert found.findings["topic:hours/en"].answered == least(2, 0.01)
+    assert (found.thresholds["topic:hours/en"].max_wrong, found.thresholds["en"].max_wrong) == (0.01, RATE)
+    found = calibrate(made, [*enough[:-1], *rows(0, 1), *post])
+    assert (found.thresholds["topic:hours/en"].proven, found.thresholds["en"].proven) == (False, True)
+
+
+def test_stricter_topics_of_one_group_and_rate_share_a_threshold() -> None:
+    made = desk({"hours": {"max_wrong": 0.01}, "shop": {"max_wrong": 0.01}, "post": {}}, (EN,))
+    half = least(2, 0.01) // 2 + 1
+    found = calibrate(made, [*rows(half), *rows(half, topic="shop", low=0.6), *rows(9, topic="post")])
+    own = found.thresholds["topic:hours/en"]
     assert own.proven
-    assert group.proven
-    assert (own.max_wrong, group.max_wrong) == (0.01, RATE)
-    assert own.confidence > group.confidence
-    assert own.bound <= 0.01 < group.bound <= RATE
-    assert 600 <= found.findings["topic:hours/en"].answered < found.findings["en"].answered
+    assert found.thresholds["topic:shop/en"] == own
+    assert found.findings["topic:shop/en"].answered == 2 * half
 
 
 # --- strata ----------------------------------------------------------------------------------------
@@ -288,8 +321,8 @@ def test_a_sample_is_settled_by_text_and_history_alone() -> None:
 def test_traffic_without_questions_proves_nothing() -> None:
     given = [*rows(300), *stopped("out_of_scope", 100)]
     assert calibrate(desk(), given).thresholds["en"].proven
-    found = calibrate(desk(traffic=SHARES), given).thresholds["en"]
-    assert (found.proven, found.confidence, found.bound) == (False, 1.0, 1.0)
+    found = calibrate(desk(traffic=SHARES), given)
+    assert (found.thresholds, found.findings["en"]) == ({}, NOTHING)
 
 
 def test_a_share_of_zero_leaves_a_stratum_out() -> None:
@@ -303,7 +336,7 @@ def test_a_share_of_zero_leaves_a_stratum_out() -> None:
 def test_a_follow_up_is_wrong_whatever_topic_it_names() -> None:
     turns = [row(f"{n}", "hours", "hours", 0.9, kind="follow_up") for n in range(60)]
     found = calibrate(desk(languages=(EN,)), turns)
-    assert (found.thresholds["en"].confidence, found.thresholds["en"].bound) == (1.0, 1.0)
+    assert (found.thresholds, found.findings["en"]) == ({}, NOTHING)
 
 
 def test_only_what_a_threshold_alone_keeps_back_counts() -> None:
@@ -362,7 +395,7 @@ def test_a_bundle_with_groups_and_a_stricter_topic(tiny_base: Path, tmp_path: Pa
     head = (folder / "desk.yaml").read_text("utf-8")
     (folder / "desk.yaml").write_text(head + "groups: {finance: , talk: }\n", "utf-8")
     bundle, _ = train_desk(load_desk(folder), Encoder(tiny_base), few_pools(), tmp_path / "out")
-    assert sorted(bundle.thresholds) == ["en", "finance/en", "topic:pay/en"]
+    assert sorted(bundle.thresholds) == ["en", "topic:pay/en"]
     found = {id_: bundle.threshold(topic, EN) for id_, topic in bundle.by_id.items()}
     assert found == {
         "hours": bundle.thresholds["en"],

@@ -242,7 +242,7 @@ def test_the_table_has_every_stratum_and_the_worst_errors(bundle: Bundle, found:
 def test_the_demo_is_evaluated_as_it_is_served(demo: Pipeline) -> None:
     given = [
         Question("公司几点上班？", "staff.working_hours", ZH),
-        Question("translate: what time do we start", "oos", Lang.EN, "near_miss"),
+        Question("what does payday mean in French", "oos", Lang.EN, "near_miss"),
     ]
     result = evaluate(demo, given)
     assert result.total() == Stratum("all", "all", 2, 1, 1, 0)
