@@ -60,11 +60,20 @@ def calibrate(desk: Desk, judged: Sequence[Judged], guided: Collection[Lang] = f
     """The threshold of every cell.
 
     ``guided``: languages whose questions are no sample of the traffic, so that nothing is proven by them.
+    Parts of the traffic that they lack are left out there.
     """
     keys = _keys(desk)
     cells = sorted(set(keys.values()), key=str)
     delta = share_of_delta(desk)
-    rows = {lang: sample(judged, lang, desk.traffic) for lang in desk.languages}
+    there = {(row.lang, row.question.stratum) for row in judged}
+    rows = {
+        lang: sample(
+            judged,
+            lang,
+            {part: s for part, s in desk.traffic.items() if lang not in guided or (lang, part) in there},
+        )
+        for lang in desk.languages
+    }
     answers = {cell: answers_of(rows[cell.lang], _topics(desk, cell)) for cell in cells}
     found = {cell: find_threshold(answers[cell], cell.max_wrong, delta) for cell in cells}
     together = _pool(answers, delta)

@@ -15,7 +15,7 @@ from pathlib import Path
 from edge.normaliser import Lang
 from export.desk import OUT_OF_SCOPE, Desk, DeskTopic, Question
 from export.encoder import Encoder
-from export.fit import fit_desk
+from export.fit import examples_of, fit_desk
 from export.heads import FOLDS, fold_of
 from export.judged import Judged, judge
 from export.opened import write_opened
@@ -23,7 +23,7 @@ from export.pools import Pools
 
 
 def cross_fit(desk: Desk, base: Encoder, pools: Pools, langs: Collection[Lang], seed: int) -> list[Judged]:
-    """The examples and pool texts of some languages, as bundles judge them that do not know them."""
+    """The examples and pool texts that are read in some languages, as bundles judge them that lack them."""
     questions = [
         Question(text, topic.id, lang, "in_scope", where=topic.where)
         for topic in desk.topics
@@ -41,10 +41,13 @@ def cross_fit(desk: Desk, base: Encoder, pools: Pools, langs: Collection[Lang], 
         held = [question for question, its in zip(questions, folds, strict=True) if its == fold]
         unseen = {question.text for question in held}
         known = replace(desk, topics=tuple(_without(topic, unseen) for topic in desk.topics))
+        if not examples_of(known):
+            continue  # no bundle can be made without the only example
         kept = replace(pools, out_of_scope=tuple(t for t in pools.out_of_scope if t not in unseen))
         with tempfile.TemporaryDirectory() as folder:
             pipeline = write_opened(Path(folder), known, base, fit_desk(known, base, kept, seed))
-            judged += judge(pipeline, (question for question in held if question.lang in langs))
+            # An example may be read in another language, which shall not be proven by it.
+            judged += [row for row in judge(pipeline, held) if row.lang in langs]
     return judged
 
 

@@ -156,6 +156,9 @@ def test_a_guided_language_is_never_proven() -> None:
     # It is the same place, without the promise.
     assert guided.thresholds["zh"] == replace(proven.thresholds["zh"], proven=False)
     assert not guided.findings["zh"].proven
+    # A desk's own texts have no follow-ups: that part of the traffic is left out, of the guide alone.
+    shares = desk(traffic={"in_scope": 0.9, "follow_up": 0.1})
+    assert calibrate(shares, given, guided=[ZH]).thresholds.keys() == {"zh"}
 
 
 def test_a_group_is_proven_by_what_its_topics_would_answer() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.risk import (
@@ -170,6 +170,7 @@ def test_the_threshold_lies_in_the_widest_gap_near_its_place() -> None:
         assert found.bound == upper_bound(0, 115, 0.95)
 
 
+@settings(deadline=None)
 @given(rows=many(), start=st.integers(1, 60), chance=st.randoms(use_true_random=False))
 def test_labels_do_not_move_a_place_that_is_tested(
     rows: list[tuple[float, bool]], start: int, chance: object
@@ -197,6 +198,7 @@ def test_a_sequence_rises_from_its_start_to_the_end(rows: list[tuple[float, bool
     assert len(places) <= 2 + 20 + math.log(len(rows) / min(start, 20)) / math.log(LOOSEN)
 
 
+@settings(deadline=None)
 @given(rows=FEW | many(), max_wrong=st.sampled_from([0.05, 0.1, 0.3]), delta=st.sampled_from([0.05, 0.2]))
 def test_what_is_found_holds_of_the_answers(
     rows: list[tuple[float, bool]], max_wrong: float, delta: float
