@@ -9,7 +9,7 @@ from typing import Any
 
 from edge.config import NAME, Answering, Settings, load_llm, load_settings
 from edge.errors import ConfigError, FrontdeskError
-from edge.flags import parser
+from edge.flags import DEMO_NAME, DEMO_QUESTIONS, parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -168,10 +168,18 @@ def _train(args: argparse.Namespace) -> int:
     if args.json:
         _print_json({"bundle": f"{bundle.name}@{bundle.version}", "test": evaluation.as_dict()})
         return 0
-    print(f"{args.out}: {bundle.name}@{bundle.version}\n\n{table(evaluation)}")
-    for lang, threshold in bundle.thresholds.items():
-        state = "proven" if threshold.proven else "unproven"
-        print(f"{lang}: answers from {threshold.confidence:.3f}, bound {threshold.bound:.2%}, {state}")
+    print(f"{args.out}: {bundle.name}@{bundle.version}\n")
+    print(table(evaluation) if desk.test else "No questions in eval/test.jsonl, so nothing was measured.")
+    for key, threshold in bundle.thresholds.items():
+        if threshold.proven:
+            rate = f"at most {threshold.max_wrong:.2%} wrong"
+            print(f"{key}: proven, {rate}; answers from {threshold.confidence:.3f}")
+            continue
+        does = "answers all the same" if bundle.answer_unproven else "forwards all but exact texts"
+        print(
+            f"{key}: not proven for {threshold.max_wrong:.2%}, so it {does} (unproven: {desk.unproven}); "
+            f"best bound {threshold.bound:.2%}, from {threshold.confidence:.3f}"
+        )
     return 0
 
 
@@ -202,17 +210,22 @@ def _eval(args: argparse.Namespace) -> int:
 
     pipeline = open_pipeline(args.bundle)
     bundle = pipeline.runtime.bundle
+    if args.questions is None and bundle.name != DEMO_NAME:
+        raise ConfigError(
+            f"Name the questions: frontdesk eval {args.bundle} --questions DESK/eval/test.jsonl"
+        )
+    file = args.questions or DEMO_QUESTIONS
     problems: list[str] = []
-    questions = load_questions(args.questions, [t.id for t in bundle.topics], problems)
+    questions = load_questions(file, [t.id for t in bundle.topics], problems)
     if not questions and not problems:
-        problems.append(f"{args.questions}: there are no questions.")
+        problems.append(f"{file}: there are no questions.")
     if problems:
-        raise DeskError(problems)
+        raise DeskError(problems[:10] + [f"… and {n} more" for n in [len(problems) - 10] if n > 0])
     stated = stated_in(bundle)
     with nullcontext() if args.report is None else written_whole(args.report) as page:
         result = evaluate(pipeline, questions, stated.traffic, stated.confidence)
         if page is not None:
-            subject = subject_of(bundle, stated, args.questions, result, date.today().isoformat())
+            subject = subject_of(bundle, stated, file, result, date.today().isoformat())
             page.write(render(subject))
     if page is not None:
         print(f"frontdesk: wrote {args.report}, {args.report.stat().st_size / 1000:.0f} kB.", file=sys.stderr)

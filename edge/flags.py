@@ -6,6 +6,7 @@ from pathlib import Path
 
 DEFAULT_BUNDLE = Path("models/demo")
 DEFAULT_BASE = Path("models/base")
+DEMO_NAME, DEMO_QUESTIONS = "demo", Path("examples/desk/eval/test.jsonl")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,7 +41,9 @@ def parser() -> argparse.ArgumentParser:
 
     ask = commands.add_parser("ask", parents=[common], help="print the decision on one text")
     ask.add_argument("text", help="what a user would type; - reads standard input")
-    ask.add_argument("--bundle", type=Path, default=DEFAULT_BUNDLE, metavar="DIR")
+    ask.add_argument(
+        "--bundle", type=Path, default=DEFAULT_BUNDLE, metavar="DIR", help="default: models/demo"
+    )
 
     check = commands.add_parser("check", parents=[common], help="find what is wrong or weak in a desk")
     check.add_argument("desk", type=Path, metavar="DESK")
@@ -122,7 +125,10 @@ def parser() -> argparse.ArgumentParser:
     evaluate = commands.add_parser("eval", parents=[common], help="judge held-out questions with a bundle")
     evaluate.add_argument("bundle", type=Path, nargs="?", default=DEFAULT_BUNDLE, metavar="BUNDLE")
     evaluate.add_argument(
-        "--questions", type=Path, default=Path("examples/desk/eval/test.jsonl"), metavar="FILE"
+        "--questions",
+        type=Path,
+        metavar="FILE",
+        help="DESK/eval/test.jsonl; the demo bundle's own by default",
     )
     evaluate.add_argument("--report", type=Path, metavar="HTML", help="write a page for people, too")
     return top

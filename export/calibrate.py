@@ -78,7 +78,8 @@ def calibrate(desk: Desk, judged: Sequence[Judged], guided: Collection[Lang] = f
     found = {cell: find_threshold(answers[cell], cell.max_wrong, delta) for cell in cells}
     together = _pool(answers, delta)
     found |= together
-    found = {c: replace(f, proven=f.proven and c.lang not in guided) for c, f in found.items()}
+    # What guides has no size in questions of the traffic: how many more would prove is not told of it.
+    found = {c: replace(f, proven=False, questions=0) if c.lang in guided else f for c, f in found.items()}
     return Calibration(
         {key: _threshold(found[c], c.max_wrong) for key, c in keys.items() if found[c].answered},
         {key: found[cell] for key, cell in keys.items()},

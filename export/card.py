@@ -92,7 +92,7 @@ def _threshold(key: str, entry: Mapping[str, Any]) -> str:
     cells = (
         name,
         f"{entry['confidence']:.4f}",
-        f"{entry['answered']} of {entry['questions']}",
+        f"{entry['answered']} of {entry['questions'] or 'its own examples and a pool'}",
         str(entry["wrong"]),
         f"{entry['bound']:.2%}",
         f"{entry['max_wrong']:.1%}",

@@ -146,10 +146,17 @@ def _uncalibrated(desk: Desk) -> list[Finding]:
     for lang in desk.languages:
         if not any(counts[lang, stratum] for stratum in STRATA):
             message = (
-                f"No calibration questions in {lang}: nothing can be proven; the examples alone guide it."
+                f"No calibration questions in {lang}: nothing can be proven, and with `unproven: "
+                "forward` only exact texts are answered; write some hundred."
             )
             findings.append(Finding("warning", where, message))
             continue
+        if not desk.traffic and not counts[lang, "out_of_scope"]:
+            message = (
+                f"No calibration question in {lang} is out of scope: what is proven holds for users who ask "
+                "nothing else than your topics; write some, and state 'traffic' in desk.yaml."
+            )
+            findings.append(Finding("warning", where, message))
         findings += [
             Finding(
                 "warning",

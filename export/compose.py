@@ -156,7 +156,10 @@ class _Composer:
         flags = g.node("Cast", bits, name="novelty.set", to=TensorProto.BOOL)
         ones = g.node("Cast", flags, name="novelty.ones", to=TensorProto.FLOAT)
         rows = g.node("Reshape", ones, g.integers("novelty.shape", 0, 0, -1), name="novelty.rows")
-        lacking = g.node("ReduceSum", rows, g.integers("one", 1), name="novelty.lacking", keepdims=0)
+        # Only what is no padding counts, whatever ids stand there.
+        row = g.node("Unsqueeze", "mask", g.integers("one", 1), name="novelty.mask")
+        counts = g.node("MatMul", row, rows, name="novelty.counts")
+        lacking = g.node("Squeeze", counts, g.integers("one", 1), name="novelty.lacking")
         ends = g.integers("novelty.topics", self.topics)
         lacking = g.node(
             "Slice", lacking, g.integers("first", 0), ends, g.integers("one", 1), name="novelty.sum"

@@ -27,6 +27,10 @@ class Encoder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if not folder.is_dir():
+            raise BundleError(
+                f"There is no base student at {folder}; run this in the checkout, or name it with --base DIR."
+            )
         for name in (ROUTER_FILE, "tokenizer.json", "normaliser.json", "config.json"):
             if not (folder / name).is_file():
                 raise BundleError(f"{folder} is no base student: it lacks {name}.")

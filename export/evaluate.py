@@ -239,7 +239,7 @@ def _stratum(lang: str, kind: str, judged: Sequence[Judged], answerable: set[str
         lang=str(lang),
         kind=kind,
         questions=len(rows),
-        answerable=sum(row.question.topic in answerable for row in rows),
+        answerable=sum(row.question.topic in answerable and kind != FOLLOW_UP for row in rows),
         answered=sum(row.answered for row in rows),
         wrong=sum(row.answered and not row.right for row in rows),
     )

@@ -57,9 +57,9 @@ class Answers:
         return np.flatnonzero(np.append(self.confidence[1:] < self.confidence[:-1], True)) + 1
 
     def below(self, answers: int) -> float:
-        """The middle between the last confidence that is let through and the next one."""
+        """The middle between the last confidence let through and the next; after all, the last itself."""
         last = float(self.confidence[answers - 1])
-        following = float(self.confidence[answers]) if answers < len(self) else 0.0
+        following = float(self.confidence[answers]) if answers < len(self) else last
         middle = (last + following) / 2
         return middle if middle > following else last  # numbers may be too near for one between them
 
@@ -168,10 +168,13 @@ def _finding(answers: Answers, place: int, wrong: int, bound: float, *, proven: 
 def questions_to_prove(finding: Finding, max_wrong: float, delta: float) -> int | None:
     """About how many more questions of the same traffic would prove ``max_wrong``, if errors stay as rare.
 
-    None where that cannot be said: nothing is answered, or errors are not rarer than ``max_wrong``.
+    None where that cannot be said: nothing is answered, no questions of the traffic were judged, or errors
+    are not rarer than ``max_wrong``.
     """
     if finding.proven:
         return 0
+    if not finding.questions:
+        return None
     delta /= MAX_STARTS
     if not finding.answered or finding.wrong / finding.answered >= max_wrong:
         return None

@@ -16,6 +16,8 @@ def written_whole(path: Path) -> Iterator[IO[str]]:
 
     Raises FrontdeskError at once where it cannot be written, before anything else is done.
     """
+    if path.suffix.lower() not in (".html", ".htm"):  # a slip would replace questions or a bundle's file
+        raise FrontdeskError(f"{path} does not end in .html; name a file such as report.html.")
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise FrontdeskError(f"{path} is a folder or a device; name a file, such as report.html.")

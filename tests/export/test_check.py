@@ -88,12 +88,17 @@ def test_languages_and_parts_of_the_traffic_without_questions() -> None:
     both = [(kind, lang) for kind in every for lang in (Lang.EN, Lang.ZH)]
     shares = dict.fromkeys(every, 1.0)
     assert uncalibrated(shares, *both) == []
-    assert uncalibrated({}, *both[:2]) == []
+    assert uncalibrated({}, *both[:4]) == []
+    told = uncalibrated({}, *both[:2])
+    assert [message.partition(":")[0] for message in told] == [
+        f"No calibration question in {lang} is out of scope" for lang in ("en", "zh")
+    ]
     assert uncalibrated(shares, *both[:5]) == [
         "'traffic' in desk.yaml has a share of follow_up, and no calibration question in zh is one: "
         "nothing can be proven; write some."
     ]
     assert uncalibrated(shares | {"follow_up": 0}, *both[:5]) == []
     assert uncalibrated(shares, *both[::2]) == [
-        "No calibration questions in zh: nothing can be proven; the examples alone guide it."
+        "No calibration questions in zh: nothing can be proven, and with `unproven: forward` only "
+        "exact texts are answered; write some hundred."
     ]

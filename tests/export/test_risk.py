@@ -84,7 +84,7 @@ def test_answers_are_put_in_order_whatever_order_they_come_in() -> None:
 def test_a_threshold_stands_between_two_confidences() -> None:
     found = of([(0.9, False), (0.5, False), (0.5, True), (0.2, False)])
     assert found.cuts().tolist() == [1, 3, 4]
-    assert [found.below(n) for n in (1, 3, 4)] == pytest.approx([0.7, 0.35, 0.1])
+    assert [found.below(n) for n in (1, 3, 4)] == pytest.approx([0.7, 0.35, 0.2])
     assert of([]).cuts().tolist() == []
 
 

@@ -140,7 +140,7 @@ def test_the_card_and_the_evaluation_are_written(built: Bundle) -> None:
     for key, entry in report["thresholds"].items():
         threshold = built.thresholds[key]
         assert (entry["confidence"], entry["proven"]) == (threshold.confidence, threshold.proven)
-        assert entry["questions"] > 1000  # with the pool that cross-fitting judges
+        assert entry["questions"] == 0  # what cross-fitting judges is no traffic
         assert entry["questions_to_prove"] is None or entry["questions_to_prove"] > 300
         assert f"| {key} | {threshold.confidence:.4f} | " in card
     # Times differ from run to run, so none are kept.
