@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edge.doubts import is_negative
 from edge.guards import han_number
 
 _DIGIT = re.compile("[0-9]")
@@ -16,7 +17,8 @@ _WORDS = re.compile("[a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a text. ``value`` is None where it is a limit, a range or a guess (至少 3, 5-6, 二十多).
+    """A number in a text. ``value`` is None where it is a limit, a range, a guess or negative
+    (至少 3, 5-6, 二十多, -5).
 
     ``unit``: the canonical name of its unit, or "". ``start`` and ``end`` are those of the numeral alone.
     """
@@ -61,7 +63,8 @@ class Amounts:
             name = self.units.get(unit or symbol or "", "")
             if not name and not _DIGIT.match(numeral):
                 continue
-            number = None if before or about or after else self._number(numeral)
+            no_value = before or about or after or is_negative(text, match.start(3))
+            number = None if no_value else self._number(numeral)
             if number is not None and multiplier:
                 number = _whole(number * self.multipliers[multiplier])
             end = match.end(4) if multiplier else match.end(3)

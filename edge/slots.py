@@ -11,6 +11,7 @@ from datetime import date, time
 from enum import StrEnum
 from typing import Any
 
+from edge import doubts
 from edge.amounts import Amount, Amounts
 from edge.decision import Filled, Missing, SlotValue, Suggestion
 from edge.moments import Calendar, Moment
@@ -287,7 +288,7 @@ def _candidates(slot: Slot, text: _Text) -> list[_Candidate]:
         return [_amount(slot, a) for a in text.amounts if not slot.unit or a.unit == slot.unit]
     if slot.kind in _MOMENTS:
         kinds = {"date": ("date", "day"), "month": ("month", "date"), "time": ("time",)}[slot.kind]
-        return [_moment(slot, m, text.today) for m in text.moments if m.kind in kinds]
+        return [_moment(slot, m, text) for m in text.moments if m.kind in kinds]
     return []
 
 
@@ -299,8 +300,11 @@ def _by_pattern(slot: Slot, text: _Text) -> list[_Candidate]:
         for match in slot.find.finditer(form):
             value, place = match.group(), match.span()
             is_value = form is text.typed or _HAS_DIGIT.search(value)
-            if is_value and not (_DIGITS.fullmatch(value) and text.is_spoken_for(*place)):
-                found.setdefault(place, _Candidate(value, *place))
+            digits = _DIGITS.fullmatch(value) is not None
+            other = digits and (text.is_spoken_for(*place) or doubts.is_called_no_id(text.lower, *place))
+            if is_value and not other:
+                why = "ambiguous" if digits and doubts.looks_like_no_id(value) else ""
+                found.setdefault(place, _Candidate(value, *place, why))
     return list(found.values())
 
 
@@ -311,7 +315,9 @@ def _amount(slot: Slot, amount: Amount) -> _Candidate:
     return _Candidate(value, amount.start, amount.end, "" if value is not None else "invalid")
 
 
-def _moment(slot: Slot, moment: Moment, today: date) -> _Candidate:
+def _moment(slot: Slot, moment: Moment, text: _Text) -> _Candidate:
+    today = text.today
+    doubtful = moment.kind in ("date", "month") and doubts.of_moment(text.lower, moment.start, moment.end)
     if slot.kind is Kind.MONTH and moment.kind == "date":
         firsts = tuple(dict.fromkeys(day.replace(day=1) for day in moment.values if isinstance(day, date)))
         moment = Moment("month", firsts, moment.start, moment.end, moment.open)
@@ -319,6 +325,8 @@ def _moment(slot: Slot, moment: Moment, today: date) -> _Candidate:
     where = (moment.start, moment.end)
     if value is None:
         return _Candidate(None, *where, "ambiguous" if moment.left(today, slot.when) else "invalid")
+    if doubtful:
+        return _Candidate(None, *where, "ambiguous")
     if isinstance(value, time):
         return _Candidate(value.strftime("%H:%M"), *where)
     return _Candidate(value.isoformat()[: 7 if slot.kind is Kind.MONTH else 10], *where)

@@ -415,6 +415,81 @@ def test_what_a_text_says(slot: str, text: str, expected: SlotValue) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "25年6月",
+        "24年12月",
+        "二零二五年六月",
+        "二〇二五年六月",
+        "大前年6月",
+        "去年 6月",
+        "两年前的6月",
+        "june two years ago",
+        "june '25",
+        "june of 24",
+        "6-8月",
+        "6到8月",
+        "2025年6到8月",
+        "the june before last",
+        "除了6月",
+        "not june",
+        "2125年6月",
+        "2205年6月",
+        "3000年1月",
+        "0年1月",
+        "民国114年6月",
+        "两年前的那个6月",
+        "2025年的6月",
+        "2024 june",
+        "last year in june",
+        "june payslip last year",
+        "6、8月",
+        "6月除外",
+        "everything but june",
+    ],
+)
+def test_a_month_beside_another_year_a_range_or_a_negation_is_not_guessed(text: str) -> None:
+    assert said("month", text, date(2026, 12, 1)) in ("?ambiguous", "?invalid", "?not_said")
+    assert said("past_month", text, date(2026, 12, 1)) in ("?ambiguous", "?invalid", "?not_said")
+
+
+@pytest.mark.parametrize(
+    ("slot", "text", "expected"),
+    [
+        ("past_month", "收到6月的工资条了吗", "2026-06"),
+        ("past_month", "june payslip", "2026-06"),
+        ("past_month", "my payslip for june, order 1024", "2026-06"),
+        ("month", "2025年6月", "2025-06"),
+        ("month", "june last year", "2025-06"),
+        ("day", "2026-12-05 15 people", "2026-12-05"),
+        ("day", "订单1024, 12月5号", "2026-12-05"),
+        ("day", "25年12月5日", "?ambiguous"),
+        ("day", "12月5号到北京", "2026-12-05"),
+        ("day", "请年假12月5号", "2026-12-05"),
+        ("day", "5 december 3pm", "2026-12-05"),
+        ("day", "5 december '25", "?ambiguous"),
+        ("order", "my order from 2024", "?ambiguous"),
+        ("order", "我2023买的那个订单", "?ambiguous"),
+        ("order", "room 2108 order", "?not_said"),
+        ("order", "pin 1234 order", "?not_said"),
+        ("order", "zip 100000 order", "?not_said"),
+        ("order", "call me at 13812345678 about my order", "?ambiguous"),
+        ("order", "order placed 20251101", "?ambiguous"),
+        ("order", "密码是1234，订单", "?not_said"),
+        ("order", "2108房间的订单", "?not_said"),
+        ("order", "room 2108, order 5521", "5521"),
+        ("people", "-5 people", "?invalid"),
+        ("people", "meeting - 5 people", 5),
+        ("number", "-100 usd", "?invalid"),
+        ("number", "-$100", "?invalid"),
+        ("number", "负100美元", "?invalid"),
+    ],
+)
+def test_what_stands_beside_a_value_counts(slot: str, text: str, expected: SlotValue) -> None:
+    assert said(slot, text, date(2026, 12, 1)) == expected
+
+
+@pytest.mark.parametrize(
     ("today", "text", "expected"),
     [
         (date(2025, 7, 18), "next Friday", "2025-07-25"),  # a Friday
