@@ -115,7 +115,7 @@ def test_of_no_topic_are_all_texts_kept_out() -> None:
 def test_the_shipped_topic_heads_are_the_ones_that_were_tuned(
     desk: Path, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from export import desk_distill, train
+    from export import desk_distill, opened
     from export.compose import compose_router
 
     given: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def test_the_shipped_topic_heads_are_the_ones_that_were_tuned(
 
     tune = desk_distill.tune
     monkeypatch.setattr(desk_distill, "tune", kept)
-    monkeypatch.setattr(train, "compose_router", composed)
+    monkeypatch.setattr(opened, "compose_router", composed)
     plan = desk_distill.Plan(epochs=1, batch=32)
     desk_distill.distill_desk(load_desk(desk), Encoder(tiny_base), few_pools(), tmp_path / "out", plan=plan)
     for heads, learnt in zip(given["heads"], given["tuned"][1], strict=True):
