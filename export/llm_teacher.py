@@ -24,6 +24,7 @@ from export.label_file import LabelFile
 from export.llm import Llm, Usage
 from export.llm_labels import BATCH, Labeller, batches_of
 from export.pools import Pools
+from export.progress import say
 from export.traffic import Said, Taught, Traffic, read_traffic
 
 SURE = 0.9  # the confidence from which on the heads' word stands against the LLM's
@@ -65,14 +66,14 @@ def teach(desk: Desk, base: Encoder, pools: Pools, path: Path, llm: Llm, seed: i
         llm.model,
     )
     same = len(known) - sum(one.by == "example" for one in found)
-    _say(f"{len(labels):,} texts have a label")
+    say(f"{len(labels):,} texts have a label")
     if unlabelled:
-        _say(f"{unlabelled.total():,} stay without one ({_listed(unlabelled)}); another run asks again")
+        say(f"{unlabelled.total():,} stay without one ({_listed(unlabelled)}); another run asks again")
     if known:
-        _say(f"{len(known):,} are examples already, the LLM gave {same:,} of them the desk's topic")
+        say(f"{len(known):,} are examples already, the LLM gave {same:,} of them the desk's topic")
     _tell(found, traffic.beside("disagreements"))
     counts = f"{len(taught.examples):,} further examples and {len(taught.outliers):,} outliers"
-    _say(f"{counts} go into the training")
+    say(f"{counts} go into the training")
     return taught
 
 
@@ -82,8 +83,8 @@ def _label(desk: Desk, traffic: Traffic, llm: Llm) -> tuple[dict[Said, str], Cou
     with LabelFile(traffic.beside("labels"), desk.topics, llm.model) as file:
         asked = [said for said in traffic.said if file.label(said) is None]
         for reason, count in traffic.left.items():
-            _say(f"{count:,} texts of {traffic.path} are left out: {reason}")
-        _say(
+            say(f"{count:,} texts of {traffic.path} are left out: {reason}")
+        say(
             f"{len(traffic.said) - len(asked):,} texts are labelled already, {len(asked):,} go to "
             f"{llm.model} at {llm.base_url}, in {len(batches_of(asked)):,} requests of up to {BATCH}"
         )
@@ -93,7 +94,7 @@ def _label(desk: Desk, traffic: Traffic, llm: Llm) -> tuple[dict[Said, str], Cou
                 labeller.run(asked)
         finally:  # what was paid is told also when it was in vain
             if usage.requests:
-                _say(usage.told(llm.price))
+                say(usage.told(llm.price))
         labels = {said: label for said in traffic.said if (label := file.label(said)) is not None}
     return labels, labeller.unlabelled
 
@@ -114,7 +115,7 @@ def disagreements(
     sure = heads.held.confidence >= SURE
     if sure.any():
         right = (heads.held.said == heads.held.topic)[sure].mean()
-        _say(f"Of the desk's own texts that heads say with {SURE} or more, unseen, {right:.1%} are right")
+        say(f"Of the desk's own texts that heads say with {SURE} or more, unseen, {right:.1%} are right")
     found = []
     for (said, label), logit, share in zip(labels.items(), logits, confidence, strict=True):
         if said.key in examples:
@@ -141,7 +142,7 @@ def _write(path: Path, found: Sequence[Disagreement]) -> None:
 def _tell(found: Sequence[Disagreement], path: Path) -> None:
     if not found:
         return
-    _say(f"{len(found):,} are not used: the desk is sure of another topic than the LLM; all are in {path}")
+    say(f"{len(found):,} are not used: the desk is sure of another topic than the LLM; all are in {path}")
     for one in found[:_SHOWN]:
         print(
             f"  {one.text!r}: LLM {one.llm}, desk {one.desk} ({one.by}, {one.confidence:.2f})",
@@ -151,7 +152,3 @@ def _tell(found: Sequence[Disagreement], path: Path) -> None:
 
 def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{reason}: {count:,}" for reason, count in counts.items())
-
-
-def _say(line: str) -> None:
-    print(f"frontdesk: {line}.", file=sys.stderr)

@@ -38,3 +38,8 @@ class Progress:
         else:
             sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def say(line: str) -> None:
+    """A line of its own about what is done or was found, beside the results on stdout."""
+    print(f"frontdesk: {line}.", file=sys.stderr, flush=True)

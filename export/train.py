@@ -1,7 +1,6 @@
 """``frontdesk train``: a desk and the base student give a bundle, without torch."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from export.judged import Judged, judge
 from export.opened import open_folder, write_opened
 from export.pack import Staging, check_target, manifest_of, seal
 from export.pools import Pools, load_pools
+from export.progress import say
 from export.risk import answers_to_prove, questions_to_prove
 from export.traffic import NOTHING
 
@@ -46,9 +46,9 @@ def train_desk(
         judged = judge(write_opened(folder, desk, base, heads), desk.calibrate)
         short = [lang for lang in desk.languages if tuned is None and _too_few(judged, desk, lang)]
         if short:
-            _say(
+            say(
                 f"Too few calibration questions in {' and '.join(short)} to prove anything: "
-                "the examples, judged by cross-fitting, guide the threshold."
+                "the examples, judged by cross-fitting, guide the threshold"
             )
             judged += cross_fit(desk, base, pools, short, seed)
         calibration = calibrate(desk, judged, guided=short)
@@ -71,10 +71,6 @@ def _too_few(judged: Sequence[Judged], desk: Desk, lang: Lang) -> bool:
     """Whether the calibration questions of a language can prove nothing, were no answer to them wrong."""
     answers = answers_of(sample(judged, lang, desk.traffic))
     return len(answers) < answers_to_prove(desk.risk.max_wrong, 1 - share_of_delta(desk))
-
-
-def _say(what: str) -> None:
-    print(what, file=sys.stderr)
 
 
 def _self_test(desk: Desk, base: Encoder, folder: Path) -> list[dict[str, Any]]:
