@@ -16,6 +16,7 @@ from starlette.websockets import WebSocketClose
 from edge.classify import classify
 from edge.complexity import complexity_of
 from edge.config import Settings
+from edge.context import Pruner
 from edge.decision import Answer, Decision, Path, Reason
 from edge.errors import (
     BadRequest,
@@ -60,6 +61,7 @@ class Endpoints:
         self.forwarder = forwarder
         self.identity = identity
         self.sinks = sinks
+        self.pruner = Pruner(settings.context) if settings.context.on else None
         self.observing = settings.answering.mode == "observe"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -152,8 +154,9 @@ class Endpoints:
                 return await self._answer(exchange, send, decision.answer, query)
         model = data.get("model")
         if isinstance(model, str) and model in self.settings.models:
-            body = with_model(data, self.settings.models[model])
-        return await self._forward(exchange, receive, send, relayed, body)
+            data["model"] = self.settings.models[model]
+            body = with_model(data, data["model"])
+        return await self._forward(exchange, receive, send, relayed, body, data)
 
     def _read(self, exchange: Exchange, body: bytes) -> dict[str, Any] | Decision:
         """The chat body, or the decision to forward it unread. Raises BadRequest."""
@@ -292,11 +295,17 @@ class Endpoints:
         await exchange.respond(send, 200, EVENTS if query.stream else JSON, body, extra)
 
     async def _forward(
-        self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed, body: bytes
-    ) -> None:
+        self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed, body: bytes,
+        data: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         own = self._own_headers(exchange)
         decision = exchange.decision
         if decision is not None and decision.reason is not Reason.BYPASS and not self.observing:
+            if data is not None and self.pruner is not None:
+                body, exchange.context = await self.pruner.prune(
+                    data, body, self.host.runtime, exchange.budget
+                )
+                exchange.spans.mark("context")
             hints = hints_of(decision, self.host, exchange.budget.remaining_ms())
             own += self._hint_headers(exchange, format_hints(hints), body)
         target = _target(exchange.scope)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -36,6 +37,8 @@ def record(event: Served) -> dict[str, Any]:
         "upstream_status": event.upstream_status,
         "completion_tokens": event.completion_tokens,
     }
+    if event.context is not None:
+        line["context"] = asdict(event.context)
     if event.decision is not None:
         line |= _decision(event.decision)
         if event.decision.observed is not None:
