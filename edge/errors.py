@@ -5,6 +5,7 @@ FrontdeskError
 ├── BundleError            the bundle cannot be used
 ├── DeskError              the operator's source folder cannot be used (one or more problems)
 ├── LLMError               the LLM that labels traffic cannot be asked
+├── TemplateError          a tool's result cannot be put into the topic's template
 └── RequestError           an HTTP answer: status, type, code
     ├── BadRequest         400
     ├── Unauthorized       401
@@ -43,6 +44,10 @@ class DeskError(FrontdeskError):
 
 class LLMError(FrontdeskError):
     """The LLM that labels traffic cannot be asked, or says nothing that can be used."""
+
+
+class TemplateError(FrontdeskError):
+    """A tool's result cannot be put into the topic's template; the message holds none of its values."""
 
 
 class RequestError(FrontdeskError):

@@ -20,6 +20,7 @@ def _modules(names: str) -> set[str]:
 
 VALUES = _modules("wire query decision complexity errors budget telemetry normaliser")
 PARTS = _modules("router bundle guards hints moments amounts doubts slots sse stages")
+PARTS |= _modules("templates template_syntax markdown")
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
 LAZY = {"edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"}, "edge.serve": {"uvicorn"}}
