@@ -138,7 +138,7 @@ class _Parser:
         for entry in listed.split(";"):
             value, colon, text = map(str.strip, entry.partition(":"))
             if not colon or not value or value in words or _COLON.search(text.partition("；")[2]):
-                why = "has a value that stands there already" if value in words else "is not one value and text"
+                why = "has a value that is there already" if value in words else "is not one value and text"
                 self._fail(f"{entry.strip()[:40]!r} {why}; write value: text; value: text, not ： and ；")
             words[value] = self._inner(text)
         return words

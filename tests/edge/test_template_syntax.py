@@ -1,6 +1,8 @@
 """The syntax of templates: what is read, and what is refused with its place and a fix."""
 
+import re
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -65,7 +67,7 @@ def test_paths_are_those_that_are_not_of_an_item() -> None:
         ("{get.a = b：c}", "at character 1: 'b：c' is not one value and text; write value: text; value: text, not ： and ；"),
         ("{get.a = b: c；d: e}", "at character 1: 'b: c；d: e' is not one value and text"),
         ("{get.a = b: c；d：e}", "at character 1: 'b: c；d：e' is not one value and text"),
-        ("{get.a = b: c; b: d}", "at character 1: 'b: d' has a value that stands there already"),
+        ("{get.a = b: c; b: d}", "at character 1: 'b: d' has a value that is there already"),
         ("a{end}", "at character 2: {end} belongs to no list; write {each tool.field} before it"),
         ("{else}", "at character 1: {else} belongs to no list"),
         ("{each get.l}{else}{else}{end}", "at character 19: {else} belongs to no list"),
@@ -81,9 +83,8 @@ def test_paths_are_those_that_are_not_of_an_item() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_told_with_its_place_and_a_fix(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match="^" + re.escape(said)):
         parse(text)
-    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +116,6 @@ def test_where_no_value_could_be_made_safe_none_may_stand(text: str) -> None:
 def test_no_text_takes_long(text: str) -> None:
     """Milliseconds; what grows with the square of its length would take many seconds."""
     began = time.process_time()
-    try:
+    with suppress(ValueError):
         parse(text)
-    except ValueError:
-        pass
     assert time.process_time() - began < 1
