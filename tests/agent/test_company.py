@@ -99,9 +99,7 @@ def test_the_readme_names_every_field() -> None:
         assert found <= told, (name, found - told)
 
 
-@pytest.mark.parametrize(
-    "secret", [None, "", "Bearer wrong", "the-key", "Basic dGhlLWtleQ=="]
-)
+@pytest.mark.parametrize("secret", [None, "", "Bearer wrong", "the-key", "Basic dGhlLWtleQ=="])
 def test_the_secret_is_asked_for_first(served: httpx2.Client, secret: str | None) -> None:
     headers = {"x-frontdesk-user": "eva"} | ({} if secret is None else {"authorization": secret})
     for tool in TOOLS:
