@@ -35,6 +35,7 @@ from upstream import UpstreamLLM
 from wire import ApiError, Chat, Reply, dumps, parse_body
 
 _TOOLS_TIMEOUT = 60.0  # each tool has a stricter one of its own
+_TOOLS_LIMITS = httpx2.Limits(keepalive_expiry=4.0)  # many servers close after 5 s: see upstream.py
 _TRACE_HEADERS = ("traceparent", "tracestate")
 
 
@@ -171,7 +172,7 @@ def create_app(
     model = UpstreamLLM(settings) if settings.base_url else ScriptedLLM(settings)
     if tools is None:
         tools = import_module(settings.tools).TOOLS if settings.tools else ()
-    http = httpx2.AsyncClient(timeout=_TOOLS_TIMEOUT, cookies=_no_cookies())
+    http = httpx2.AsyncClient(timeout=_TOOLS_TIMEOUT, limits=_TOOLS_LIMITS, cookies=_no_cookies())
     named = by_name(tools, settings.tool_delays_ms)
     llm: LLM = Loop(model, named, settings, http)
     recent = Stats()

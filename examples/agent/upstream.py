@@ -12,7 +12,8 @@ from wire import DONE, ApiError, Chat, Reply, dumps, event
 
 # Between two bytes, not for the whole answer: a long answer is fine as long as it moves.
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
-_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
+# uvicorn, and so many an LLM server, closes idle connections after 5 s: a request then would meet the end.
+_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=4.0)
 _TAIL_BYTES = 4096  # of a stream: its last events, where the token counts stand
 # Hop-by-hop, or said anew by this server; content-length too, as a broken stream gets an event appended.
 _NOT_PASSED_BACK = frozenset(

@@ -490,9 +490,8 @@ def test_settings() -> None:
     assert "tools-secret" not in repr(looped)
     assert isinstance(create_app(settings), Starlette)
     documented = (AGENT / "README.md").read_text("utf-8")
-    for variable in re.findall(
-        r'"([a-z_]+)"', (AGENT / "settings.py").read_text("utf-8").partition("return cls(")[2]
-    ):
+    source = (AGENT / "settings.py").read_text("utf-8").partition("return cls(")[2]
+    for variable in re.findall('"([A-Za-z]+_[A-Za-z_]+)"', source):
         assert f"`{variable.upper()}`" in documented, variable
     for wrong in (
         {"BASE_URL": "host/v1"},

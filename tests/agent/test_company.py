@@ -13,11 +13,13 @@ import httpx2
 import pytest
 import yaml
 from around import Llm, Log, Serve, ask, planned, user
-from company import PATHS, TOOLS, staff
+from company import PATHS, TOOLS, shop, staff, town
 from company.people import PEOPLE, day_of
 from servers import ScriptedUpstream
 from settings import Settings
 from tools import Call, Planned, Tool, call_tool
+
+from edge.templates import Template
 
 ROOT = Path(__file__).parents[2]
 OWN = [tool.name for tool in TOOLS if tool.owner]
@@ -203,8 +205,6 @@ def test_results_fit_every_day() -> None:
         day = date(2026, 1, 1) + timedelta(ahead)
         for number, person in enumerate(PEOPLE):
             order = str(1000 + 10 * (ahead % 7) + number)
-            from company import shop, town
-
             told = [
                 staff.get_leave_balance(person, day),
                 staff.get_expense_status(person, day),
@@ -235,6 +235,40 @@ def test_results_fit_every_day() -> None:
                 assert variant["before"] is None or float(variant["price"]) < float(variant["before"])
             assert weather["low"] < weather["high"]
             assert 400 < float(rate["in_cny"]) < 500
+
+
+def test_the_desks_templates_show_them() -> None:
+    """Every template of the demo desk, in both languages, on every kind of result."""
+    files = [ROOT / "examples/desk/topics" / name for name in ("tools.yaml", "tools_more.yaml")]
+    topics = [topic for file in files for topic in yaml.safe_load(file.read_text("utf-8"))]
+    templates = [
+        (topic["tools"], Template.parse(text))
+        for topic in topics
+        for text in topic.get("template", {}).values()
+    ]
+    assert len(templates) >= 20
+    for ahead in range(0, 364, 13):
+        day = date(2026, 12, 1) + timedelta(ahead)
+        for number, person in enumerate(PEOPLE):
+            order = str(1000 + 10 * (ahead % 7) + number)
+            city, currency = list(town.CITIES)[number], list(town.RATES)[number]
+            product = list(shop.PRODUCTS)[number % len(shop.PRODUCTS)]
+            told = {
+                "get_leave_balance": staff.get_leave_balance(person, day),
+                "get_expense_status": staff.get_expense_status(person, day, order if number % 2 else ""),
+                "get_menu": staff.get_menu(day, "today"),
+                "get_free_rooms": staff.get_free_rooms(person, day, "today", "10:00", 3 * number),
+                "get_order": shop.get_order(person, day, order),
+                "get_refund": shop.get_refund(person, day, order),
+                "get_points": shop.get_points(person, day),
+                "get_stock": shop.get_stock(day, product),
+                "get_price": shop.get_price(day, product),
+                "find_store": shop.find_store(day, city),
+                "get_weather": town.get_weather(day, city, "today" if number % 2 else "tomorrow"),
+                "get_exchange_rate": town.get_exchange_rate(day, currency, 200),
+            }
+            for tools, template in templates:
+                assert template.fill({name: told[name] for name in tools}, {"order_id": order})
 
 
 def test_days() -> None:

@@ -22,7 +22,7 @@ _STATES = ("delivered", "paid", "packing", "out_for_delivery", "shipped", "unpai
 _AGE = {"unpaid": 0, "paid": 0, "packing": 1, "shipped": 2, "out_for_delivery": 3, "delivered": 9}
 _CARRIERS = (("SF Express", "顺丰速运"), ("YTO Express", "圆通速递"), ("JD Logistics", "京东物流"))
 _PLACES = (("Wuhan sorting centre", "武汉转运中心"), ("Suzhou depot", "苏州营业部"))
-_REFUNDS = ("paid", "checking", "waiting_parcel", "approved", "none", "received", "refused")
+_REFUNDS = ("none", "waiting_parcel", "received", "checking", "approved", "paid", "refused")
 _STORES = {
     "beijing": (("Skylark Sanlitun", "云雀三里屯店", "19 Sanlitun Road", "三里屯路19号", "Tuanjiehu", "团结湖站"),),  # noqa: E501
     "shanghai": (
@@ -39,7 +39,7 @@ _STORES = {
 def get_order(user: str, today: date, order_id: str) -> dict[str, Any]:
     """One of the caller's orders; its state follows from its number, its days from today."""
     check_owner(user, order_id, "order")
-    state = _STATES[int(order_id) // 10 % len(_STATES)]  # 1024 is on its way
+    state = _state(order_id)
     age = _AGE.get(state, 5)
     sent = state in ("shipped", "out_for_delivery", "delivered")
     carrier = pick(_CARRIERS, order_id) if sent else (None, None)
@@ -67,10 +67,17 @@ def get_order(user: str, today: date, order_id: str) -> dict[str, Any]:
     }
 
 
+def _state(order_id: str) -> str:
+    return _STATES[int(order_id) // 10 % len(_STATES)]  # 1024 is on its way
+
+
 def get_refund(user: str, today: date, order_id: str) -> dict[str, Any]:
     """The return of one of the caller's orders."""
     check_owner(user, order_id, "order")
-    state = _REFUNDS[int(order_id) // 10 % len(_REFUNDS)]
+    order = _state(order_id)
+    # What was not delivered cannot be sent back; what was cancelled is refunded.
+    choices = {"delivered": _REFUNDS, "cancelled": ("approved", "paid")}.get(order, ("none",))
+    state = pick(choices, order_id, "refund")
     since = today - timedelta(2 + roll(order_id, "since", below=4))
     open_ = state in ("waiting_parcel", "received", "checking", "approved")
     return {
@@ -78,7 +85,7 @@ def get_refund(user: str, today: date, order_id: str) -> dict[str, Any]:
         "order_id": order_id,
         "state": state,
         "amount": None if state == "none" else money(49900 + 10000 * roll(order_id, below=30)),
-        "to": None if state == "none" else pick(("card", "alipay", "wechat"), order_id),
+        "to": "none" if state == "none" else pick(("card", "alipay", "wechat"), order_id),
         "since": iso(today if state == "none" else since),
         "expected_by": iso(today + timedelta(5)) if open_ else None,
         "paid_on": iso(since) if state == "paid" else None,

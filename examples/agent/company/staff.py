@@ -25,6 +25,11 @@ _DISHES = (
     ("Beef rice bowl", "牛肉饭", "meat", "soy", "大豆"),
     ("Cold cucumber", "拍黄瓜", "vegan", None, None),
 )
+_BREAKFAST = (
+    ("Rice porridge", "白粥", "vegan", None, None),
+    ("Steamed buns", "肉包", "pork", "wheat", "小麦"),
+    ("Boiled egg", "水煮蛋", "vegetarian", "egg", "鸡蛋"),
+)
 _ROOMS = (
     ("Lark", 2, 4, False), ("Finch", 2, 6, True), ("Heron", 3, 8, True), ("Crane", 3, 12, True),
     ("Swift", 5, 4, False), ("Egret", 5, 10, True), ("Condor", 6, 20, True),
@@ -140,9 +145,11 @@ def get_menu(today: date, day: str) -> dict[str, Any]:
     first = roll(on, below=len(_DISHES))
     turned = [dict(zip(names, dish, strict=True)) for dish in _DISHES[first:] + _DISHES[:first]]
     closed = on.weekday() >= 5
+    breakfast = [dict(zip(names, dish, strict=True)) for dish in _BREAKFAST]
     return {
         "day": day,
         "date": iso(on),
+        "breakfast": [] if closed else breakfast,
         "lunch": [] if closed else turned[:5],
         "dinner": [] if closed else turned[5:8],
     }
