@@ -12,7 +12,8 @@ from edge.router import Router, load_router
 from export.calibrate import Calibration, answers_of, calibrate, sample, share_of_delta
 from export.card import bundle_card
 from export.cross_fit import cross_fit
-from export.desk import Desk, load_desk
+from export.desk import Desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
 from export.fit import Tuned, fit_desk

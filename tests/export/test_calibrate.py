@@ -12,7 +12,8 @@ from edge.decision import Reason
 from edge.normaliser import Lang
 from edge.query import Turn
 from export.calibrate import MARGIN, answers_of, calibrate, opened, sample
-from export.desk import Desk, DeskTopic, Risk, load_desk
+from export.desk import Desk, DeskTopic, Risk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.judged import Judged
 from export.risk import NOTHING, answers_to_prove, upper_bound

@@ -8,10 +8,11 @@ from test_desk import problems, write
 
 from edge.normaliser import Normaliser
 from edge.slots import Kind, Slot
-from export.desk import load_desk
+from export.desk_reader import load_desk
 from export.patterns import problem_of, trie
 from export.slots import slot_data, unit_names
-from export.tools import slot_entry, tool_entry
+from export.tool_slots import slot_entry
+from export.tools import tool_entry
 
 TOOL = """\
 - name: get

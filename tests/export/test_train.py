@@ -18,7 +18,7 @@ from edge.host import open_pipeline
 from edge.query import Query
 from export.card import bundle_card
 from export.compose import EXIT_THRESHOLDS, NEVER
-from export.desk import load_desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.fit import answered_by
 from export.opened import may_leave_early
