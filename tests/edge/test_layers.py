@@ -18,7 +18,7 @@ def _modules(names: str) -> set[str]:
     return {f"edge.{name}" for name in names.split()}
 
 
-VALUES = _modules("wire query decision complexity errors budget telemetry normaliser")
+VALUES = _modules("wire query decision complexity errors budget telemetry normaliser accept")
 PARTS = _modules("router bundle guards hints moments amounts doubts slots sse stages")
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
