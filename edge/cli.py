@@ -136,7 +136,7 @@ def _train(args: argparse.Namespace) -> int:
     from export.check import check_desk
     from export.desk_reader import load_desk
     from export.encoder import Encoder
-    from export.evaluate import table
+    from export.eval_table import table
     from export.pack import check_target
     from export.pools import load_pools
     from export.train import train_desk
@@ -204,7 +204,8 @@ def _eval(args: argparse.Namespace) -> int:
 
     from edge.errors import DeskError
     from edge.host import open_pipeline
-    from export.evaluate import evaluate, table
+    from export.eval_table import table
+    from export.evaluate import evaluate
     from export.questions import load_questions
     from export.report import render, stated_in, subject_of, written_whole
 

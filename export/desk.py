@@ -30,7 +30,8 @@ class Risk:
 class DeskTopic:
     """A topic with its examples; ``where`` is ``file:line``.
 
-    ``places`` are those of the examples, ``file:line``, one each; empty where they were not read from files.
+    ``template``: how the results of a tool topic's tools are told, where they are the answer. ``places`` are
+    those of the examples, ``file:line``, one each; empty where they were not read from files.
     """
 
     id: str
@@ -43,9 +44,20 @@ class DeskTopic:
     volatility: str = "static"
     tags: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    template: Mapping[Lang, str] = field(default_factory=dict)
     max_wrong: float | None = None
     where: str = ""
     places: Mapping[Lang, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def answerable(self) -> frozenset[Lang]:
+        """The languages in which an answer can be given here, all of them under the stated rate.
+
+        A curated answer, or a template that the topic's tools fill: a desk loads only where each of them may
+        be called for an answer.
+        """
+        texts = {"answer": self.answer, "tool": self.template}
+        return frozenset(texts.get(self.route, ()))
 
     def where_of(self, lang: Lang, place: int) -> str:
         """``file:line`` of the example at a place of a language; the topic's own where it has no line."""

@@ -30,7 +30,7 @@ _KEYS = {*_TEXTS, "slots", *DEFAULTS}
 # What chat completions take for the name of a function, as far as a template can name it, too.
 _CALLED = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}")
 _SECRET = re.compile("secret:[A-Z][A-Z0-9_]{0,63}")
-_HEADER = re.compile("header:([A-Za-z0-9!#$%&'*+.^_`|~-]{1,64})")  # a token of RFC 9110
+_HEADER = re.compile("header:([A-Za-z0-9-]{1,64})")
 # Headers that frame or route a request, or say who asks: none of them is a client's credential.
 _NO_CREDENTIAL = re.compile(
     "host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-.*|accept.*|proxy-.*|x-frontdesk-.*"
@@ -66,10 +66,14 @@ def use_of(tool: Mapping[str, Any]) -> str:
 def tool_entry(tool: Mapping[str, Any], normaliser: Normaliser) -> dict[str, Any]:
     """A tool of a bundle's manifest: its declaration with defaults, and the slots compiled."""
     slots = tool.get("slots") or {}
+    credential = given(tool, "credential", None)
+    if credential is not None and credential.startswith("header:"):
+        credential = credential.lower()
     return {
         **{key: tool[key] for key in _TEXTS},
         "method": tool["method"].upper(),
         **{key: given(tool, key, default) for key, default in DEFAULTS.items()},
+        "credential": credential,
         "slots": [slot_entry(name, entry, normaliser) for name, entry in slots.items()],
     }
 

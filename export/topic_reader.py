@@ -11,6 +11,8 @@ from export.desk import OUT_OF_SCOPE, ROUTES, TOPIC_ID, DeskTopic, Question, Ris
 from export.entries import Entries, given
 from export.located import Located, LocatedList
 from export.questions import load_questions
+from export.templates import template_problems
+from export.tools import use_of
 
 VOLATILITIES = ("static", "daily", "live", "personal")
 _TOPIC_KEYS = {
@@ -70,6 +72,7 @@ class TopicReader(Entries):
             self.problem(entry, "tools", "is missing: name the tools that this topic calls")
         for name in sorted(set(used) - self.tools.keys()):
             self.problem(entry, "tools", f"names {name!r}, which tools.yaml does not declare")
+        template = self._template(entry, route, used)
         until = entry.get("valid_until")
         if until is not None and type(until) is not date:  # a datetime is a date too
             self.problem(entry, "valid_until", f"must be a date such as 2027-03-31, got {str(until)!r}")
@@ -91,10 +94,31 @@ class TopicReader(Entries):
             volatility=self.one_of(entry, "volatility", VOLATILITIES, "static"),
             tags=self.strings(entry, "tags", []),
             tools=used,
+            template={lang: text.strip() for lang, text in template.items()},
             max_wrong=max_wrong,
             where=f"{self.file}:{entry.line}",
             places=_places_of(entry.get("examples"), self.file),
         )
+
+    def _template(self, entry: Located, route: str, used: Sequence[str]) -> dict[Lang, str]:
+        found = given(entry, "template", {})
+        if not found:
+            return {}
+        if route != "tool":
+            self.problem(entry, "template", f"belongs to route 'tool', the route here is {route!r}")
+        tools = {name: self.tools[name] for name in used if name in self.tools}
+        for name, tool in tools.items():
+            if use_of(tool) != "answer":
+                self.problem(
+                    entry, "template",
+                    f"needs every tool's word that it may answer; write use: answer at {name} in tools.yaml, "
+                    "or leave the template out",
+                )  # fmt: skip
+        texts = self.texts(entry, "template", found)
+        for lang, text in texts.items():
+            for problem in template_problems(text, tools):
+                self.problems.append(f"{self.file}:{found.line_of(lang)}: 'template.{lang}' {problem}.")
+        return texts
 
     def _examples(self, entry: Located) -> dict[Lang, tuple[str, ...]]:
         found = entry.get("examples")

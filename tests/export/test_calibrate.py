@@ -21,6 +21,7 @@ from export.train import train_desk
 
 EN, ZH = Lang.EN, Lang.ZH
 RATE = 0.05
+ANSWERS = {EN: "text", ZH: "text"}
 
 
 def desk(
@@ -31,7 +32,7 @@ def desk(
 ) -> Desk:
     """A desk that states 5 % at 95 %; its topics are answered where they do not say otherwise."""
     made = tuple(
-        replace(DeskTopic(id_, {}, "answer", {}, {}), **changes)  # type: ignore[arg-type]
+        replace(DeskTopic(id_, {}, "answer", {}, ANSWERS), **changes)  # type: ignore[arg-type]
         for id_, changes in (topics or {"hours": {}, "chat": {"route": "agent"}}).items()
     )
     return Desk(
