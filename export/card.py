@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from export.desk import Desk
-from export.tool_gates import Gate
+from export.tool_gates import Gate, merged
 
 _FROZEN = """\
 The base student is frozen: a multinomial logistic regression for the topics, on the embeddings of all exits
@@ -115,7 +115,7 @@ def _threshold(key: str, entry: Mapping[str, Any]) -> str:
 
 
 def _tools(found: Sequence[Mapping[str, Any]]) -> str:
-    gates = [Gate(**entry) for entry in found]
+    gates = merged(Gate(**entry) for entry in found)
     return _TOOLS.format(rows="\n".join(map(_gate, gates))) if gates else ""
 
 

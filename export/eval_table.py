@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from export.evaluate import Evaluation
-from export.tool_gates import Gate
+from export.tool_gates import Gate, merged
 
 WORST = 10  # errors that are shown
 
@@ -45,14 +45,14 @@ def _tools(gates: Sequence[Gate]) -> Iterator[str]:
     """A row for every gate; without one a tool is only suggested."""
     if not gates:
         return
-    head = f"{'tool':<24}{'lang':<5}{'level':<9}{'gate':>6}{'called':>8}{'right':>7}"
+    head = f"{'tool':<24}{'lang':<5}{'level':<17}{'gate':>6}{'called':>8}{'right':>7}"
     head += f"{'precision':>11}{'bound':>8}"
     yield from ("", head, "-" * len(head))
-    for gate in gates:
+    for gate in merged(gates):
         if gate.confidence is not None:
             share = "–" if gate.precision is None else f"{gate.precision:.1%}"
             yield (
-                f"{gate.tool:<24}{gate.lang:<5}{gate.level:<9}{gate.confidence:>6.3f}"
+                f"{gate.tool:<24}{gate.lang:<5}{gate.level:<17}{gate.confidence:>6.3f}"
                 f"{gate.called:>8}{gate.right:>7}{share:>11}{gate.bound:>8.1%}"
             )
     if none := [f"{gate.tool} ({gate.lang} {gate.level})" for gate in gates if gate.confidence is None]:

@@ -7,7 +7,7 @@ are tried together, as groups of topics are: what is proven then holds for all o
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,23 +57,31 @@ def gates(desk: Desk, judged: Sequence[Judged], guided: Collection[Lang] = ()) -
     """A gate for each tool, language and level that its ``use`` allows; unproven in ``guided`` languages.
 
     ``judged``: the calibration questions as an opened pipeline decides them, which calls what may be called.
+    A level's gate is never below that of the level before, and without that one there is none.
     """
-    tools = {topic.id: topic.tools for topic in desk.topics}
-    rows = [
-        row for lang in desk.languages if lang not in guided for row in sample(judged, lang, desk.traffic)
-    ]
-    called = calls_of(rows, tools)
-    found = []
-    for level, precision in PRECISION.items():
-        names = [tool["name"] for tool in desk.tools if Level.of(use_of(tool)) >= level]
-        for lang in desk.languages:
-            answers = {name: _answers(called.get((name, lang), ())) for name in names}
-            alone = {n: find_threshold(own, 1 - precision, DELTA) for n, own in answers.items()}
-            together = _pool(answers, precision)
-            for name in names:
-                finding = together.get(name, alone[name])
-                found.append(_gate(name, level, lang, finding, answers[name], pooled=name in together))
-    return tuple(found)
+    topics = {topic.id: topic.tools for topic in desk.topics}
+    uses = {tool["name"]: Level.of(use_of(tool)) for tool in desk.tools}
+    found: dict[tuple[str, Lang, Level], Gate] = {}
+    for lang in desk.languages:
+        called = calls_of([] if lang in guided else sample(judged, lang, desk.traffic), topics)
+        least: dict[str, float | None] = dict.fromkeys(uses, 0.0)
+        for level, precision in PRECISION.items():
+            own = {name: _answers(called.get((name, lang), ())) for name in uses if uses[name] >= level}
+            together = _pool(own, precision)
+            for name, answers in own.items():
+                finding = together.get(name) or find_threshold(answers, 1 - precision, DELTA)
+                gate = _gate(finding, answers, least[name])
+                found[name, lang, level] = Gate(
+                    name, str(level), str(lang), *gate, pooled=gate[0] is not None and name in together
+                )
+                least[name] = gate[0]
+    return tuple(
+        found[name, lang, level]
+        for name in uses
+        for lang in desk.languages
+        for level in PRECISION
+        if uses[name] >= level
+    )
 
 
 def calls_of(judged: Sequence[Judged], tools: Mapping[str, Collection[str]]) -> Called:
@@ -98,9 +106,9 @@ def seen_in(
 ) -> tuple[Gate, ...]:
     """The gates of a bundle's tools with the calls from each on; bounds hold at ``confidence``."""
     found = []
-    for level in PRECISION:
-        for tool in tools:
-            for lang in languages if tool.use >= level else ():
+    for tool in tools:
+        for lang in languages:
+            for level in (level for level in PRECISION if tool.use >= level):
                 gate = tool.gates.get((level, lang))
                 calls = called.get((tool.name, lang), ())
                 passed = [right for sure, right in calls if gate is not None and sure >= gate]
@@ -108,6 +116,17 @@ def seen_in(
                 bound = 1 - upper_bound(count - right, count, confidence)
                 found.append(Gate(tool.name, str(level), str(lang), gate, count, right, bound))
     return tuple(found)
+
+
+def merged(found: Iterable[Gate]) -> tuple[Gate, ...]:
+    """For tables: levels of one tool and language that differ in nothing else are one row."""
+    rows: list[Gate] = []
+    for gate in found:
+        if rows and replace(rows[-1], level=gate.level) == gate:
+            rows[-1] = replace(rows[-1], level=f"{rows[-1].level}, {gate.level}")
+        else:
+            rows.append(gate)
+    return tuple(rows)
 
 
 def gate_entry(found: Sequence[Gate], tool: Mapping[str, Any], languages: Sequence[Lang]) -> dict[str, Any]:
@@ -151,10 +170,10 @@ def _pool(answers: Mapping[str, Answers], precision: float) -> dict[str, Finding
     return dict.fromkeys(small, finding) if finding.proven else {}
 
 
-def _gate(name: str, level: Level, lang: Lang, finding: Finding, own: Answers, *, pooled: bool) -> Gate:
-    gate = finding.confidence if finding.proven else None
+def _gate(finding: Finding, own: Answers, least: float | None) -> tuple[float | None, int, int, float]:
+    """The gate, how many are called from it on, right ones, and the lower bound; else those of all calls."""
+    gate = max(finding.confidence, least) if finding.proven and least is not None else None
     wrong = own.wrong if gate is None else own.wrong[own.confidence >= gate]
-    count = len(wrong)
-    right = count - int(wrong.sum())
-    bound = finding.bound if finding.proven else upper_bound(count - right, count, 1 - DELTA)
-    return Gate(name, str(level), str(lang), gate, count, right, round(1 - bound, 6), pooled)
+    count, errors = len(wrong), int(wrong.sum())
+    bound = upper_bound(errors, count, 1 - DELTA) if gate is None else finding.bound
+    return gate, count, count - errors, round(1 - bound, 6)

@@ -8,6 +8,7 @@ from export.evaluate import Evaluation, Stratum, TopicRow
 from export.report.markup import bad, bar, soft, table
 from export.report.subject import Promise, Subject
 from export.report.words import Html, Words, esc, join, quote
+from export.tool_gates import merged
 
 SHOWN = 12  # errors that are not folded
 
@@ -242,12 +243,12 @@ def tools(result: Evaluation, words: Words) -> Html:
         return Html(f'<p class="none">{words("tools.none")}</p>')
     rows = [
         f'<tr><th scope="row"><code>{esc(g.tool)}</code></th><td>{words.lang_name(g.lang)}</td>'
-        f"<td>{words.name('level', g.level)}</td>"
+        f"<td>{words.and_([words.name('level', level) for level in g.level.split(', ')])}</td>"
         f"<td>{words('tools.no_gate') if g.confidence is None else f'{g.confidence:.2f}'}</td>"
         f"<td>{soft(words, g.called)}</td><td>{soft(words, g.right)}</td>"
         f"<td>{'–' if g.precision is None else words.percent(g.precision)}</td>"
         f"<td>{'–' if g.precision is None else words.percent(g.bound)}</td></tr>"
-        for g in result.tools
+        for g in merged(result.tools)
     ]
     heads = ("tool", "lang", "level", "gate", "called", "right", "precision", "bound")
     return table(words, "tools.title", [f"tools.{head}" for head in heads], rows, "tall")

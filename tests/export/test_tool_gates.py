@@ -19,7 +19,17 @@ from export.fit import fit_desk
 from export.judged import Judged, judge
 from export.opened import write_opened
 from export.risk import answers_to_prove, upper_bound
-from export.tool_gates import DELTA, PRECISION, Gate, calls_of, gate_entry, gates, opened_gates, seen_in
+from export.tool_gates import (
+    DELTA,
+    PRECISION,
+    Gate,
+    calls_of,
+    gate_entry,
+    gates,
+    merged,
+    opened_gates,
+    seen_in,
+)
 from export.train import train_desk
 
 EN, ZH = Lang.EN, Lang.ZH
@@ -122,7 +132,7 @@ def test_languages_are_judged_apart_and_guided_ones_not_at_all() -> None:
 
 def test_tools_with_too_few_calls_are_proven_together() -> None:
     made = desk({"a": "answer", "b": "answer", "c": "answer", "d": "answer"})
-    judged = called("a", 15) + called("b", 20, low=0.4) + called("c", 25, 25)
+    judged = called("a", 15) + called("b", 20) + called("c", 25, 25)
     found = gates(made, judged)
     a, b, c, d = (gate(found, name, Level.INJECT) for name in "abcd")
     assert a.confidence == b.confidence == 0.25
@@ -135,6 +145,28 @@ def test_tools_with_too_few_calls_are_proven_together() -> None:
     assert (d.confidence, d.called, d.pooled) == (None, 0, False)
     # Each has enough for a prefetch.
     assert not any(gate(found, name, Level.PREFETCH).pooled for name in "abcd")
+
+
+def test_a_level_asks_at_least_what_the_level_before_asks() -> None:
+    made = desk({"a": "inject", "b": "inject", "c": "inject"})
+    # Together they prove an injection down to 0.25; alone c has too many wrong ones for a prefetch.
+    judged = called("a", 28) + called("b", 28, low=0.5) + called("c", 1, 1, low=0.3)
+    found = gates(made, judged)
+    assert [gate(found, "b", level).confidence for level in PRECISION] == [0.5, 0.5]
+    c = [gate(found, "c", level) for level in PRECISION]
+    assert [(g.confidence, g.pooled, g.called, g.right) for g in c] == [(None, False, 2, 1)] * 2
+    for tool in "abc":
+        assert [g.level for g in found if (g.tool, g.lang) == (tool, "en")] == ["prefetch", "inject"]
+
+
+def test_rows_of_a_table_that_differ_in_their_level_only_are_one() -> None:
+    one = Gate("get", "prefetch", "en", 0.4, 9, 8, 0.6)
+    rows = [one, replace(one, level="inject"), replace(one, lang="zh"), replace(one, lang="zh", right=7)]
+    assert [(g.level, g.lang, g.right) for g in merged(rows)] == [
+        ("prefetch, inject", "en", 8),
+        ("prefetch", "zh", 8),
+        ("prefetch", "zh", 7),
+    ]
 
 
 def test_one_small_tool_alone_has_no_company() -> None:
