@@ -16,9 +16,12 @@ from edge.hints import HintsKey, parse_keys
 from edge.toml import read_toml
 
 CONFIG_FILE = "frontdesk.toml"
+MIN_TOOL_TOKENS = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+SECRET_NAME = re.compile("[A-Z][A-Z0-9_]{0,63}")
+_SECRET_VARIABLE = "FRONTDESK_SECRET_"  # noqa: S105 - a prefix of names
 _USER_INFO = re.compile("//[^/]*@")
 
 
@@ -56,6 +59,24 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """How long a forwarded conversation may be, in estimated tokens; 0 is off.
+
+    Over ``max_tokens`` it is pruned to ``target_tokens`` (0: half of it). A text of a tool's message over
+    ``max_tool_tokens`` is cut to its head and tail.
+    """
+
+    max_tokens: int = 0
+    target_tokens: int = 0
+    max_tool_tokens: int = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is ever made shorter."""
+        return bool(self.max_tokens or self.max_tool_tokens)
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """An API key of ours, known by its SHA-256 alone. ``valid_until``: the last day (UTC) that it works."""
 
@@ -63,6 +84,14 @@ class Key:
     sha256: str
     tenant: str = ""
     valid_until: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """``base_url``: where tools are whose url is a path. ``secrets``: those that tools declare, by name."""
+
+    base_url: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +122,9 @@ class Settings:
     auth_check_url: str = ""
     auth_check_s: float = 60.0
     models: Mapping[str, str] = field(default_factory=dict)
+    context: Context = Context()
     hints_keys: tuple[HintsKey, ...] = ()
+    tools: ToolSettings = ToolSettings()
     log: str = "json"
 
 
@@ -148,6 +179,17 @@ def _check_together(settings: Settings) -> None:
         raise ConfigError(
             'auth is proxy: name the header in which the proxy says who asks, identity_header = "…".'
         )
+    context = settings.context
+    if context.target_tokens and not context.target_tokens < context.max_tokens:
+        raise ConfigError(
+            f"context.target_tokens is {context.target_tokens}: expected less than context.max_tokens, "
+            f"which is {context.max_tokens}."
+        )
+    if 0 < context.max_tool_tokens < MIN_TOOL_TOKENS:
+        raise ConfigError(
+            f"context.max_tool_tokens is {context.max_tool_tokens}: expected 0 for off, or at least "
+            f"{MIN_TOOL_TOKENS}, so that something is left of an output."
+        )
 
 
 def _from_file(file: Path | None) -> Settings:
@@ -182,6 +224,10 @@ def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
         variable = f"FRONTDESK_{name.upper()}"
         if environ.get(variable):
             settings = _set(settings, name, environ[variable], f"the variable {variable}")
+    for variable in sorted(environ):
+        if variable.startswith(_SECRET_VARIABLE) and environ[variable]:
+            secrets = {**settings.tools.secrets, variable.removeprefix(_SECRET_VARIABLE): environ[variable]}
+            settings = _set(settings, "tools_secrets", secrets, f"the variable {variable}")
     return settings
 
 
@@ -202,7 +248,7 @@ def _set(settings: Settings, name: str, value: object, where: object) -> Setting
 
 def _shown(name: str, value: object) -> str:
     """What of a wrong value may be shown: keys and passwords may not."""
-    if name in ("upstream_api_key", "keys", "hints_keys"):
+    if name in ("upstream_api_key", "keys", "hints_keys", "tools_secrets"):
         return "cannot be used"
     shown = _USER_INFO.sub("//***@", value) if isinstance(value, str) else value
     return f"is {shown!r}"
@@ -257,9 +303,18 @@ def _hints_keys(value: object) -> tuple[HintsKey, ...]:
     return parse_keys(text) if text else ()
 
 
+def _secrets(value: object) -> dict[str, str]:
+    """From the table [tools.secrets], or the same as JSON."""
+    named = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(named, dict) or not all(SECRET_NAME.fullmatch(name) for name in named):
+        raise TypeError(f"expected secrets by names that match {SECRET_NAME.pattern}")
+    return {name: accept.secret(secret) for name, secret in named.items()}
+
+
 # The tables of frontdesk.toml that are values of their own in Settings.
-_TABLES: Mapping[str, type] = {"upstream": Upstream}
+_TABLES: Mapping[str, type] = {"upstream": Upstream, "tools": ToolSettings, "context": Context}
 _SECONDS = accept.number(float, 0.001, 3600)
+_TOKENS = accept.number(int, 0, 10_000_000)
 _SETTERS: dict[str, Callable[[object], Any]] = {
     "bundle": accept.path,
     "host": accept.host,
@@ -281,6 +336,11 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "auth_check_url": lambda value: accept.url(value) if value else "",
     "auth_check_s": _SECONDS,
     "hints_keys": _hints_keys,
+    "tools_base_url": lambda value: accept.url(value).rstrip("/"),
+    "tools_secrets": _secrets,
+    "context_max_tokens": _TOKENS,
+    "context_target_tokens": _TOKENS,
+    "context_max_tool_tokens": _TOKENS,
     "log": accept.one_of("json", "off"),
 }
 # Every plain field can be set from outside; a new one that is forgotten here fails at import.
