@@ -31,10 +31,11 @@ class Heard:
     whole_ms: float
     late_ms: float
     completion_tokens: int | None = None
+    complete: bool = True
 
     @property
     def ok(self) -> bool:
-        return self.status == 200 and self.whole_ms >= self.first_ms > 0
+        return self.status == 200 and self.complete and self.whole_ms >= self.first_ms > 0
 
 
 def body_of(turn: Turn) -> bytes:
@@ -49,15 +50,15 @@ def body_of(turn: Turn) -> bytes:
 
 
 def open_client() -> httpx2.AsyncClient:
-    """Connections stay open from block to block."""
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=600)
+    """Idle connections are given up before uvicorn closes them (5 s), so that none is lost on the way."""
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=4)
     return httpx2.AsyncClient(limits=limits, timeout=60, trust_env=False)
 
 
 async def ask(
     client: httpx2.AsyncClient, setup: Running, turn: Turn, request_id: str, late_ms: float = 0.0
 ) -> Heard:
-    """Ask, and hear the answer to its end."""
+    """Ask, and hear the answer to its end; a broken connection has the status 0."""
     headers = {
         "content-type": "application/json",
         "x-request-id": request_id,
@@ -65,25 +66,30 @@ async def ask(
     }
     begun, first = time.perf_counter(), 0.0
     heard = bytearray()
+    told, status = httpx2.Headers(), 0
     url = f"{setup.url}/v1/chat/completions"
-    async with client.stream("POST", url, content=body_of(turn), headers=headers) as response:
-        async for part in response.aiter_raw():
-            # The chunks are read anew from a little before: an event may be cut anywhere.
-            fresh = max(0, len(heard) - 32)
-            heard += part
-            if not first and _SAID.search(heard, fresh):
-                first = time.perf_counter()
+    try:
+        async with client.stream("POST", url, content=body_of(turn), headers=headers) as response:
+            told, status = response.headers, response.status_code
+            async for part in response.aiter_raw():
+                # Searched from a little before the new part: an event may be cut anywhere.
+                fresh = max(0, len(heard) - 32)
+                heard += part
+                if not first and _SAID.search(heard, fresh):
+                    first = time.perf_counter()
+    except httpx2.TransportError:
+        status = 0
     ended = time.perf_counter()
-    told = response.headers
     return Heard(
         request_id,
-        response.status_code if heard.endswith(b"data: [DONE]\n\n") else 0,
+        status,
         told.get("x-frontdesk-path", ""),
         told.get("x-frontdesk-reason", ""),
         1000 * (first - begun),
         1000 * (ended - begun),
         late_ms,
         _completion_tokens(heard),
+        heard.endswith(b"data: [DONE]\n\n"),
     )
 
 

@@ -90,7 +90,7 @@ def _setup(run: Run, name: str, rows: Rows, straight: Rows | None) -> dict[str, 
 
 
 def _ms(rows: Rows, what: str) -> list[float]:
-    return [getattr(row.heard, what) for row in rows]
+    return [getattr(row.heard, what) for row in rows if row.heard.ok]
 
 
 def _times(rows: Rows) -> dict[str, Any]:
@@ -205,6 +205,8 @@ def _late(run: Run, name: str) -> dict[str, Any]:
 def against_straight(rows: Rows, straight: Rows) -> dict[str, Any]:
     """Changes of means, with 95 % intervals from resampled turns, and which goals are reached."""
     calls = [_calls_of(each) for each in (rows, straight)]
+    both = [(a, b) for a, b in zip(rows, straight, strict=True) if a.heard.ok and b.heard.ok]
+    rows, straight = [a for a, _ in both], [b for _, b in both]
     found: dict[str, Any] = {
         what: change(_ms(rows, what), _ms(straight, what)) for what in ("first_ms", "whole_ms")
     }
