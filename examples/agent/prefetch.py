@@ -8,7 +8,7 @@ from urllib.parse import quote
 import anyio
 import httpx2
 
-from hints import SIGNATURE_HEADER, HintsKey, sign_hints
+from hints import SIGNATURE_HEADER, HintsError, HintsKey, sign_hints
 from remote import fetch_json
 from tools import Planned, Result, ToolError
 from wire import Chat
@@ -26,6 +26,7 @@ class Prefetched:
     slots: Mapping[str, object]
     request_id: str
     key: HintsKey
+    user: str | None
 
     def take(self, planned: Planned) -> str | None:
         """The id of a result of this very call, if there may be one; it is then nobody else's."""
@@ -43,10 +44,11 @@ class Prefetched:
         """Wait for a result. Raises ToolError where it must be fetched by a call of our own."""
         started = time.perf_counter()
         asked = f"GET /v1/prefetch/{id_}"
-        headers = {
-            "x-request-id": self.request_id,
-            SIGNATURE_HEADER: sign_hints(asked, self.request_id, b"", self.key, int(time.time())),
-        }
+        try:
+            signature = sign_hints(asked, self.request_id, b"", self.key, int(time.time()))
+        except HintsError:
+            raise ToolError(502, "not_found", "No such id was ever given.") from None
+        headers = {"x-request-id": self.request_id, SIGNATURE_HEADER: signature}
         url = f"{self.url}/v1/prefetch/{quote(id_, safe='')}"
         try:
             # Its call began before ours could: a result that is not there by then will hardly come.
@@ -60,12 +62,13 @@ class Prefetched:
         given = {} if not isinstance(arguments, dict) else arguments
         if {name: value for name, value in given.items() if value is not None} != dict(planned.arguments):
             raise ToolError(502, "other_arguments", "The prefetched result is of another call.")
+        planned.tool.check_owner(got["result"], self.user)
         ms = (time.perf_counter() - started) * 1000
-        return Result(planned, "ok", got["result"], prefetched=True, ms=round(ms, 1))
+        return Result(planned, "ok", got["result"], ms=round(ms, 1))
 
 
 def prefetched_for(chat: Chat, url: str | None) -> Prefetched | None:
     """What can be collected for a turn, if Frontdesk's address is known and its hints are signed."""
     if url is None or chat.key is None or chat.hints is None or not chat.hints.prefetch:
         return None
-    return Prefetched(url, dict(chat.hints.prefetch), chat.hints.slots, chat.request_id, chat.key)
+    return Prefetched(url, dict(chat.hints.prefetch), chat.hints.slots, chat.request_id, chat.key, chat.user)

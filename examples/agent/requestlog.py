@@ -127,7 +127,13 @@ class RequestLogMiddleware:
         given = headers.get("x-request-id", "")
         request_id = given if _SAFE_ID.fullmatch(given) else uuid.uuid4().hex
         hints = ", ".join(headers.getlist("x-frontdesk-hints")) or None
-        record = scope["record"] = Record(request_id, scope["path"], hints, self.llm)
+        # Of a tool's path its name alone: what follows is what a user asked for.
+        path = (
+            scope["path"]
+            if not scope["path"].startswith("/tools/")
+            else "/tools/" + scope["path"].split("/")[2]
+        )
+        record = scope["record"] = Record(request_id, path, hints, self.llm)
 
         async def watched_send(message: Message) -> None:
             if message["type"] == "http.response.start":

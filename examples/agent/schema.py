@@ -27,7 +27,10 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     for name, each in properties.items():
         if each.get("type") not in _TYPES:
             raise ValueError(f"the type of {name!r} must be one of {sorted(_TYPES)}")
-        re.compile(each.get("pattern", ""))
+        try:
+            re.compile(each.get("pattern", ""))
+        except re.error as error:
+            raise ValueError(f"the pattern of {name!r} is none: {error}") from None
 
 
 def problems(schema: Mapping[str, Any], arguments: object) -> Iterator[str]:

@@ -55,7 +55,8 @@ def compose(messages: Sequence[Mapping[str, Any]], hints: Hints | None) -> str:
         if message.get("role") == "user":
             tool = None
         elif message.get("role") == "tool":
-            tool = text_of(message) if tool is None else f"{tool} {text_of(message)}"
+            result = text_of(message).rpartition('"result":')[2]
+            tool = result if tool is None else f"{tool} {result}"
     texts = _TEXTS[language(question)]
     reply = LABEL + texts["asked"].format(_cut(question, _QUESTION_TOKENS))
     if tool is not None:

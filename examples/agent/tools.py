@@ -45,7 +45,9 @@ class Tool:
     """One thing that the agent can look up.
 
     ``parameters``: a JSON Schema of the kind that schema.py reads. ``run`` gets valid arguments and returns
-    what can be written as JSON, or raises ToolError; it is cancelled after ``timeout_s``.
+    what can be written as JSON, or raises ToolError; it is cancelled after ``timeout_s``. ``owner``: for
+    tools that tell people their own data, the field of the result that must be the caller's name. The tool
+    checks that itself; a result with another name is thrown away all the same.
     """
 
     name: str
@@ -53,6 +55,14 @@ class Tool:
     parameters: Mapping[str, Any]
     run: Run
     timeout_s: float = 2.0
+    owner: str | None = None
+
+    def check_owner(self, value: object, user: str | None) -> None:
+        """Raise ToolError where a result is somebody else's."""
+        if self.owner is None:
+            return
+        if user is None or not isinstance(value, Mapping) or value.get(self.owner) != user:
+            raise ToolError(502, "not_yours", "The tool gave no result of the signed-in user's.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,6 @@ class Result:
     outcome: str
     value: object = field(default=None, repr=False)
     error: str = ""
-    prefetched: bool = False
     ms: float = 0.0
 
 
@@ -81,8 +90,9 @@ async def call_tool(planned: Planned, call: Call) -> Result:
     value, error = None, ""
     try:
         with anyio.fail_after(tool.timeout_s):
-            value = await tool.run(planned.arguments, call)
-        outcome = "ok"
+            found = await tool.run(planned.arguments, call)
+        tool.check_owner(found, call.user)
+        value, outcome = found, "ok"
     except TimeoutError:
         outcome, error = "timeout", f"The tool gave no result within {tool.timeout_s:g} s."
     except ToolError as failure:

@@ -47,7 +47,7 @@ def _tool(
         user = (known(call.user),) if own else ()
         return function(*user, today(), **arguments)
 
-    TOOLS.append(Tool(name, description, parameters, run))
+    TOOLS.append(Tool(name, description, parameters, run, owner="user" if own else None))
     PATHS[path] = name
 
 
