@@ -1,6 +1,5 @@
 """Tools are called on real sockets: answers, injected results, results to collect, and every way it can fail."""
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from servers import (
 )
 from toolkit import ORDER, ORDER_EN, PRICE, orders, with_tools
 
-from edge.config import Key, ToolSettings
+from edge.config import ToolSettings
 from edge.decision import Level
 from edge.hints import Hints, HintsKey, Seen, parse_hints, sign_hints, verify_hints
 from edge.normaliser import Lang
@@ -500,12 +499,11 @@ def test_nobody_but_the_agent_collects(started: Started, agent: ScriptedUpstream
         assert collect(relay, received).status_code == 200
 
 
-def test_the_agent_collects_where_users_need_a_credential(started: Started, agent: ScriptedUpstream) -> None:
-    key = Key("web", hashlib.sha256(b"fd_key").hexdigest())
-    for auth in ({"auth": "proxy"}, {"auth": "keys", "keys": (key,)}):
-        with started(orders(use=Level.PREFETCH), **auth) as relay:
-            assert ask(relay, headers={"authorization": "Bearer fd_key"}).status_code == 200
-            assert collect(relay, agent.last()).status_code == 200
+def test_the_agent_collects_where_users_must_be_named(started: Started, agent: ScriptedUpstream) -> None:
+    with started(orders(use=Level.PREFETCH), auth="proxy") as relay:
+        assert ask(relay, headers={"x-user": ""}).status_code == 401
+        assert why(ask(relay)) == ("agent", "topic_forwards")
+        assert collect(relay, agent.last()).status_code == 200
 
 
 def test_a_failed_tool_tells_the_agent_so(
