@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import random
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,11 +25,12 @@ from typing import Any
 
 from agent_path_client import Heard, ask, block, lag_of_the_loop, open_client
 from agent_path_draw import Turn, draw
-from agent_path_machine import Machine
 from agent_path_judged import Run
+from agent_path_machine import Machine
 from agent_path_report import report
 from agent_path_setups import SETUPS, Running, json_lines, running
 from agent_path_table import table
+
 from edge.bundle import load_bundle
 from export.progress import Progress
 
@@ -65,6 +67,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         **report(run),
     }
     print(table(found))
+    for name, one in found["setups"].items():
+        for what, (left, right) in one["accounts"].items():
+            if left != right:
+                print(f"{name}: {what}: {left} and {right}", file=sys.stderr)
     if args.out:
         args.out.write_text(written(found), "utf-8")
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-
 from agent_path_draw import Turn
 from agent_path_setups import IDENTITY_HEADER, Running
 

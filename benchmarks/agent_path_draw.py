@@ -34,7 +34,20 @@ JOINED = {
     "en": ("{}, and {}", "{}. Also, {}", "two things: {}, and {}"),
     "zh": ("{},另外{}", "{},还有{}", "{},再帮我看下{}"),
 }
-MONTHS = "january february march april may june july august september october november december".split()
+MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
 
 Message = Mapping[str, str]
 
@@ -149,7 +162,7 @@ class _Deck:
 
 
 def _pools(desk: Path, bundle: Bundle, today: date) -> dict[tuple[str, str, str], list[Turn]]:
-    """The questions by kind, sort and language. A tool's question that nobody could call it for is left out."""
+    """The questions by kind, sort and language, but those for a tool that it could not be called with."""
     calls = {
         row["text"]: (Call(row["tool"], _dated(row["arguments"], today)),)
         for row in _rows(HERE / "agent_path_calls.jsonl")
@@ -158,9 +171,7 @@ def _pools(desk: Path, bundle: Bundle, today: date) -> dict[tuple[str, str, str]
     for row in _rows(desk / "eval/test.jsonl"):
         topic = bundle.by_id.get(row["topic"])
         kind = {"answer": "faq", "tool": "one_tool"}.get(topic.route if topic else "", "agent")
-        turn = Turn(
-            row["text"], kind, row["kind"], row["lang"], (row["topic"],), calls.get(row["text"], ())
-        )
+        turn = Turn(row["text"], kind, row["kind"], row["lang"], (row["topic"],), calls.get(row["text"], ()))
         if turn.sort == "follow_up":
             turn = replace(turn, history="follow_up", before=tuple(row["history"]))
         if turn.kind != "one_tool" or turn.calls:

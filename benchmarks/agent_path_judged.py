@@ -1,4 +1,4 @@
-"""What became of each turn of agent_path.py, joined from all logs by its request id, and whether it was wrong.
+"""What became of each turn of agent_path.py, joined from all logs, and whether it was wrong.
 
 The scripted LLM knows the labels, so it errs in nothing; what is judged is what Frontdesk answers, calls and
 tells, and what the agent spares itself because of that.
@@ -12,15 +12,17 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from agent_path_client import Heard
-from agent_path_draw import Call, Turn  # also puts the agent's folder on the path
+from agent_path_draw import Call, Turn
 from agent_path_machine import Machine
 from agent_path_setups import STRAIGHT
-from company import PATHS, TOOLS
-from hints import Hints, parse_hints
+from company import PATHS, TOOLS  # of the agent's folder, which agent_path_draw puts on the path
+
+from edge.hints import Hints, parse_hints
 
 CHAT = "/v1/chat/completions"
 _PLACES = [
-    (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", f"/tools{path}")), name) for path, name in PATHS.items()
+    (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", f"/tools{path}")), name)
+    for path, name in PATHS.items()
 ]
 _PARAMETERS = {tool.name: tool.parameters["properties"] for tool in TOOLS}
 _OPTIONAL = {tool.name: set(_PARAMETERS[tool.name]) - set(tool.parameters["required"]) for tool in TOOLS}
@@ -33,7 +35,7 @@ WRONG = {
     "other_call": "a tool called with other arguments than needed",
     "fewer_arguments": "a tool called without an optional argument that was said",
     "call_missing": "planning spared although a further call is needed",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +161,3 @@ def call_of(target: str) -> Call:
             path = {key: unquote(value) for key, value in match.groupdict().items()}
             return Call(name, path | dict(parse_qsl(parts.query)))
     raise ValueError(f"{target} is none of the demo's tools")
-

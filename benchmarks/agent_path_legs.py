@@ -49,8 +49,8 @@ class _End(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         if self.other is None:
-            self.other = _End(self.leg, self)
-            connecting = self.loop.create_connection(lambda: self.other or _End(self.leg), "127.0.0.1", self.leg.to)
+            other = self.other = _End(self.leg, self)
+            connecting = self.loop.create_connection(lambda: other, "127.0.0.1", self.leg.to)
             self._connecting = asyncio.ensure_future(connecting)
             self._connecting.add_done_callback(self._connected)
         elif self._waiting or self.other._waiting:

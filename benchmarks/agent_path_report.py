@@ -1,11 +1,10 @@
-"""The figures of agent_path.py: for each set-up, by path and by kind of turn, beside the same turns straight."""
+"""The figures of agent_path.py: each set-up by path and by kind of turn, beside the same turns straight."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from agent_path_draw import KINDS
 from agent_path_judged import Judged, Run, joined
 from agent_path_setups import LEGS, LLM, MAX_TOKENS, STRAIGHT, TOOLS_MS
@@ -66,6 +65,7 @@ def _setup(run: Run, name: str, rows: Rows, straight: Rows | None) -> dict[str, 
             for what in ("first_ms", "whole_ms")
         },
         "failed": sum(not row.heard.ok for row in rows),
+        "accounts": _accounts(run, name, rows),
         "local": sum(row.agent is None for row in rows),
         "llm": llm_of(rows),
         "tools": tools_of(rows),
@@ -73,20 +73,50 @@ def _setup(run: Run, name: str, rows: Rows, straight: Rows | None) -> dict[str, 
         "wrong": {
             "turns": sum(bool(row.wrong) for row in rows),
             "why": dict(Counter(tag for row in rows for tag in row.wrong)),
-            "which": [
-                {"text": row.turn.text, "route": row.route, "topics": row.turn.topics, "why": row.wrong,
-                 "topic": row.edge["topic"] if row.edge else None}
-                for row in rows if row.wrong
-            ],
-        },  # fmt: skip
-        "reasons": dict(Counter(row.heard.reason for row in rows).most_common()),
+            "which": [_shown(row) for row in rows if row.wrong],
+        },
         "routes": {route: part(places) for route, places in sorted(routes.items())},
         "kinds": {kind: part(places) for kind, places in kinds.items()},
-        "hints_ignored": dict(Counter(
-            row.agent["hints_ignored"] for row in rows if row.agent and row.agent["hints_ignored"]
-        )),
+        "hints_ignored": dict(
+            Counter(row.agent["hints_ignored"] for row in rows if row.agent and row.agent["hints_ignored"])
+        ),
         "machine": {**run.machine.of(name, len(rows)), **_beyond(rows, name), **_late(run, name)},
+    }
+
+
+def _accounts(run: Run, name: str, rows: Rows) -> dict[str, list[int]]:
+    """The same things counted from two sides; where they differ, the figures are not to be trusted."""
+    forwarded = [row for row in rows if row.path == "agent"]
+    answered = [row.agent for row in rows if row.agent]
+    unfolded = [line for line in answered if "fold" not in line["stages"]]  # whether a summary was kept
+    collecting = f"{name}: agent to edge"
+    own = {row.heard.request_id for row in rows}
+    return {
+        "forwarded, heard and logged": [len(forwarded), len(answered)],
+        "answers' tokens, heard and logged": [
+            sum(row.heard.completion_tokens or 0 for row in forwarded),
+            sum(line["generated_tokens"] or 0 for line in answered),
+        ],
+        "LLM calls, by the route and logged": [
+            sum(1 + (line["route"] == "planned") for line in unfolded),
+            sum(line["llm_calls"] for line in unfolded),
+        ],
+        "Frontdesk's tool calls, on the network and at the tools": [
+            sum(len(row.calls) for row in rows),
+            sum(line["path"].startswith("/tools/") and line["request_id"] in own
+                for line in run.logs[name]["agent"]),
+        ],
+        "results asked for, on the network and logged": [
+            sum(line.get("leg") == collecting and "target" in line for line in run.told),
+            sum("prefetch" in call for line in answered for call in line["tools"]),
+        ],
     }  # fmt: skip
+
+
+def _shown(row: Judged) -> dict[str, Any]:
+    taken_for = row.edge["topic"] if row.edge else None
+    return {"text": row.turn.text, "route": row.route, "topics": row.turn.topics, "topic": taken_for,
+            "why": row.wrong}  # fmt: skip
 
 
 def _ms(rows: Rows, what: str) -> list[float]:
@@ -114,6 +144,7 @@ def _part(rows: Rows, straight: Rows) -> dict[str, Any]:
         **(beside if straight else {}),
         "llm_calls": sum(row.agent["llm_calls"] for row in rows if row.agent),
         "wrong": sum(bool(row.wrong) for row in rows),
+        "reasons": dict(Counter(row.heard.reason for row in rows if row.heard.reason).most_common()),
     }
 
 
@@ -156,7 +187,9 @@ def tools_of(rows: Rows) -> dict[str, Any]:
         "requests_of_edge": sum(len(row.calls) for row in rows),
         "prefetched": prefetched,
         "collected": len(collected),
-        "not_collected": dict(Counter(c["prefetch"] for c in agent if c.get("prefetch", "collected") != "collected")),
+        "not_collected": dict(
+            Counter(c["prefetch"] for c in agent if "prefetch" in c and c not in collected)
+        ),
         "dropped": prefetched - len(collected),
         "not_needed": not_needed,
         "expected_gain_ms": {name: round(float(np.mean(each))) for name, each in sorted(gains.items())},

@@ -1,4 +1,4 @@
-"""The processes of agent_path.py: for each set-up a Frontdesk, an agent, and the network legs between them."""
+"""The processes of agent_path.py: for each set-up a Frontdesk and an agent, and the network between them."""
 
 import json
 import os
@@ -86,7 +86,7 @@ class Network:
 def running(
     names: Sequence[str], bundle: Path, turns: Sequence[Turn], folder: Path
 ) -> Iterator[tuple[list[Running], Path, int]]:
-    """The set-ups, ready; what the network tells (a file, complete once this has ended), and its process."""
+    """The set-ups, ready; what the network tells (complete once this has ended), and its process."""
     plans = folder / "plans.jsonl"
     plans.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in oracle(turns)), "utf-8")
     network = Network()
@@ -108,9 +108,7 @@ def oracle(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
         yield {"text": turn.text, "calls": calls, "tokens": turn.answer_tokens}
 
 
-def _start(
-    name: str, network: Network, bundle: Path, plans: Path, folder: Path, stack: ExitStack
-) -> Running:
+def _start(name: str, network: Network, bundle: Path, plans: Path, folder: Path, stack: ExitStack) -> Running:
     agent, edge = _free_port(), _free_port()
     environ = {
         **{name: str(value) for name, value in LLM.items()},
@@ -160,7 +158,11 @@ def _configuration(name: str, bundle: Path, port: int, agent: int, network: Netw
 
 
 def _process(
-    command: Sequence[str], environ: Mapping[str, str], log: Path, stack: ExitStack, stdout: Path | None = None
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    log: Path,
+    stack: ExitStack,
+    stdout: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start Python with a command, with none of the caller's own settings; stopped with the stack."""
     ours = ("FRONTDESK_", "SCRIPTED_", "AGENT_", "BASE_URL", "API_KEY", "MODEL_NAME")
