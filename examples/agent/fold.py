@@ -81,7 +81,7 @@ class Folder:
         record: Record,
     ) -> str | None:
         """The summary up to the last cut: kept, or that up to the cut before carried on, or made of all."""
-        keys = [_key(head, turns[:cut]) for cut in cuts]
+        keys = [_key(head, turns[:cut]) for cut in cuts[-2:]]
         if keys[-1] in self._summaries:
             self._summaries.move_to_end(keys[-1])
             return self._summaries[keys[-1]]

@@ -60,7 +60,7 @@ def _wrong(schema: Mapping[str, Any], value: object) -> str | None:
     if isinstance(value, str):
         if len(value) > _MAX_TEXT:
             return f"have at most {_MAX_TEXT} characters"
-        if "pattern" in schema and not re.search(schema["pattern"], value):
+        if "pattern" in schema and not re.fullmatch(schema["pattern"], value):
             return f"match {schema['pattern']}"
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if not math.isfinite(value):

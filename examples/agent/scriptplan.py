@@ -53,7 +53,7 @@ _DIGITS = {
     "time": "([0-2][0-9]:[0-5][0-9])",
     "amount": "([0-9]+(?:[.][0-9]+)?)",
 }
-_FILLER = "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor. "
+_FILLER = " Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Plans:
         row = self.rows.get(question, {})
         if "answer" not in row and "tokens" not in row:
             return None
-        tokens = split(LABEL + row.get("answer", ""))
+        tokens = split((LABEL + row.get("answer", "")).rstrip())
         if (length := row.get("tokens")) is not None:
             filler = cycle(split(_FILLER))
             tokens += [next(filler) for _ in range(length - len(tokens))]
