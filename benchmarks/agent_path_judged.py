@@ -67,8 +67,11 @@ class Judged:
 
     @property
     def route(self) -> str:
-        """The path, and of the agent's the route that it took."""
-        return f"agent, {self.agent['route']}" if self.agent else self.path
+        """The path, and of the agent's the route that it took, and whether it collected a result."""
+        if self.agent is None:
+            return self.path
+        collected = any(call.get("prefetch") == "collected" for call in self.agent["tools"])
+        return f"agent, {self.agent['route']}{', collected' if collected else ''}"
 
     @property
     def hints(self) -> Hints:

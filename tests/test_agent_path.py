@@ -161,6 +161,7 @@ def test_calls_are_held_against_what_is_needed(bench: SimpleNamespace) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_short_run_adds_up(
     bench: SimpleNamespace,
     tmp_path: Path,
