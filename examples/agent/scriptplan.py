@@ -140,7 +140,10 @@ def _made(messages: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
     for message in messages:
         if message.get("role") == "user" and question_of([message]):
             made.clear()
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            made.add((function["name"], json.dumps(json.loads(function["arguments"]), sort_keys=True)))
+        try:
+            for call in message.get("tool_calls") or ():
+                function = call["function"]
+                made.add((function["name"], json.dumps(json.loads(function["arguments"]), sort_keys=True)))
+        except (LookupError, TypeError, ValueError):
+            continue  # a client may send any JSON
     return made

@@ -23,10 +23,10 @@ FAST = Settings(prefill_ms_per_token=0, first_token_ms=0, tokens_per_second=floa
 
 
 @contextmanager
-def serve(settings: Settings, tools: Sequence[Tool] | None = None) -> Iterator[str]:
-    """A real server on a free port: in-process transports collect a stream before they hand it out."""
+def serve(settings: Settings, tools: Sequence[Tool] | None = None, port: int = 0) -> Iterator[str]:
+    """A real server on ``port``, or a free one: in-process transports collect a stream before they hand it out."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.bind(("127.0.0.1", port))
         config = uvicorn.Config(
             create_app(settings, tools=tools), log_config=None, access_log=False, lifespan="on"
         )

@@ -462,6 +462,41 @@ def test_a_question_of_parts_is_left_as_it_is(run_agent: Serve, llm: Llm, bus: L
     assert first[2]["content"].startswith("[Plan]")
 
 
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [1, {"id": []}, {"function": 1}, {"function": {"arguments": "{"}}],
+            },
+            *ASK,
+        ],
+        [{"role": "assistant", "tool_calls": 7}, {"role": "tool", "tool_call_id": {}}, *ASK],
+        [{"role": "system", "content": 1}, {"role": "user", "content": None}],
+        [{"role": ["user"]}, {"content": {}}, {"role": "user", "content": [1, {"text": 2}]}],
+        [user("x" * 200)] * 400,
+        [{"role": "user"}],
+    ],
+)
+@pytest.mark.parametrize("scripted", [True, False])
+def test_odd_conversations(
+    run_agent: Serve, log_lines: Log, llm: Llm, bus: Lookup, messages: Any, scripted: bool
+) -> None:
+    """A client may send any JSON: it is the LLM's to judge, and no reason to fail."""
+    fast = {
+        "first_token_ms": 0,
+        "planning_ms": 0,
+        "prefill_ms_per_token": 0,
+        "tokens_per_second": float("inf"),
+    }
+    changes = {"base_url": None, **fast} if scripted else {}
+    with run_agent(replace(llm.settings, fold_over_tokens=500, **changes), [bus.tool()]) as url:
+        ask(url, messages)
+        ask(url, messages, replace(STRONG, injected=("next_bus",)))
+    assert {line["generation"] for line in log_lines(2)} == {"finished"}
+
+
 # --- the client leaves ---
 
 
