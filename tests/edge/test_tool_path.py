@@ -499,6 +499,13 @@ def test_nobody_but_the_agent_collects(started: Started, agent: ScriptedUpstream
         assert collect(relay, received).status_code == 200
 
 
+def test_the_agent_collects_where_users_must_be_named(started: Started, agent: ScriptedUpstream) -> None:
+    with started(orders(use=Level.PREFETCH), auth="proxy") as relay:
+        assert ask(relay, headers={"x-user": ""}).status_code == 401
+        assert why(ask(relay)) == ("agent", "topic_forwards")
+        assert collect(relay, agent.last()).status_code == 200
+
+
 def test_a_failed_tool_tells_the_agent_so(
     started: Started, agent: ScriptedUpstream, tools: ScriptedUpstream
 ) -> None:
