@@ -1,48 +1,40 @@
-"""The endpoints: chat, classify, models, health, and everything else under /v1 passed through."""
+"""The endpoints: chat here, what is beside it next door, and everything else under /v1 passed through."""
 
-import asyncio
-import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import httpx2
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from edge.classify import classify
+from edge.access import Access
+from edge.beside import JSON, Beside
 from edge.config import Settings
-from edge.decision import Answer, Decision, Level, Path, Reason
+from edge.decision import Answer, Decision, Path, Reason
 from edge.errors import (
     BadRequest,
     MethodNotAllowed,
     NotFound,
-    NotReady,
     RequestError,
     RequestTooLarge,
-    ToolFailed,
-    Unauthorized,
 )
 from edge.exchange import Exchange, unix_now
 from edge.execution import Carried, forwarded
-from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed, body_stream
-from edge.hints import SIGNATURE_HEADER
+from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed
 from edge.host import Host
 from edge.identity import Identity
-from edge.outbound import Outbound, target_of
+from edge.outbound import Outbound
 from edge.pipeline import Pipeline, withhold
 from edge.prefetch import PATH as PREFETCH
 from edge.query import Query
 from edge.stages.admit import ClientLeft, check_framing, read_body, trimmed
-from edge.telemetry import Sink, ToolCall
-from edge.toolbox import Asker, Failure
-from edge.wire import completion_events, completion_json, json_bytes, parse_chat, parse_object
+from edge.telemetry import Sink
+from edge.toolbox import Asker
+from edge.wire import completion_events, completion_json, parse_chat
 
-JSON = b"application/json"
 EVENTS = b"text/event-stream; charset=utf-8"
-OUR_MODEL = "frontdesk"
 
 logger = logging.getLogger("frontdesk")
 
@@ -60,10 +52,11 @@ class Endpoints:
     ) -> None:
         self.settings = settings
         self.host = host
-        self.forwarder = forwarder
         self.identity = identity
         self.sinks = sinks
-        self.outbound = Outbound(settings, host)
+        self.access = Access(settings, identity)
+        self.outbound = Outbound(settings, host, forwarder)
+        self.beside = Beside(settings, host, forwarder, self.outbound, self.access)
         self.observing = settings.answering.mode == "observe"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,20 +105,21 @@ class Endpoints:
         # What the upstream has too goes there with any other method: it may list stored completions.
         shared: dict[tuple[str, str], Callable[..., Awaitable[None]]] = {
             ("/v1/chat/completions", "POST"): self.chat,
-            ("/v1/models", "GET"): self.models,
-            ("/v1/models", "HEAD"): self.models,
+            ("/v1/models", "GET"): self.beside.models,
+            ("/v1/models", "HEAD"): self.beside.models,
         }
         ours: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {
-            "/v1/classify": ("POST", self.classify),
-            "/health/liveness": ("GET", self.liveness),
-            "/health/readiness": ("GET", self.readiness),
+            "/v1/classify": ("POST", self.beside.classify),
+            "/health/liveness": ("GET", self.beside.liveness),
+            "/health/readiness": ("GET", self.beside.readiness),
         }
         if (path, method) in shared:
-            return self.pass_through if self.observing and path == "/v1/models" else shared[path, method]
+            unread = self.observing and path == "/v1/models"
+            return self.outbound.pass_through if unread else shared[path, method]
         if path.startswith(PREFETCH):
             if method != "GET":
                 raise MethodNotAllowed(f"{path} takes GET, got {method}.", allow="GET")
-            return self.prefetch
+            return self.beside.prefetch
         if path in ours:
             expected, endpoint = ours[path]
             if method != expected and not (expected == "GET" and method == "HEAD"):
@@ -133,7 +127,7 @@ class Endpoints:
             return endpoint
         raw = scope.get("raw_path") or scope["path"].encode()
         if path.startswith("/v1/") and raw.startswith(b"/v1/") and not {"..", "."} & set(path.split("/")):
-            return self.pass_through
+            return self.outbound.pass_through
         raise NotFound(f"There is nothing at {scope['path']}; the API lies under /v1.")
 
     async def chat(self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed) -> None:
@@ -144,12 +138,14 @@ class Endpoints:
             if not self.observing:
                 raise
             exchange.decision = Decision(Path.AGENT, Reason.OBSERVE)
-            return await self.pass_through(exchange, receive, send, relayed, error.read, more=error.more)
+            return await self.outbound.pass_through(
+                exchange, receive, send, relayed, error.read, more=error.more
+            )
         exchange.spans.mark("admit")
         data = self._read(exchange, body)
         if isinstance(data, Decision):
             exchange.decision = data
-            return await self._forward(exchange, receive, send, relayed, body)
+            return await self.outbound.forward(exchange, receive, send, relayed, body)
         pipeline, carried = self.host.pipeline, Carried()
         if pipeline is None:
             exchange.decision = Decision(Path.AGENT, Reason.NOT_READY)
@@ -162,7 +158,7 @@ class Endpoints:
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
                 return await self._answer(exchange, send, decision.answer, query)
-        return await self._forward(exchange, receive, send, relayed, body, data, carried)
+        return await self.outbound.forward(exchange, receive, send, relayed, body, data, carried)
 
     def _read(self, exchange: Exchange, body: bytes) -> dict[str, Any] | Decision:
         """The chat body, or the decision to forward it unread. Raises BadRequest."""
@@ -179,11 +175,11 @@ class Endpoints:
 
     async def _disclose(self, pipeline: Pipeline, decision: Decision, exchange: Exchange) -> Decision:
         """The decision as far as the caller may know it: what led to it is the desk's, too."""
-        if self.observing and self._is_stranger(pipeline, exchange) and decision.observed is not None:
+        if self.observing and self.access.is_stranger(pipeline, exchange) and decision.observed is not None:
             return replace(decision, observed=withhold(decision.observed, Reason.UNVERIFIED_CALLER))
         if not (decision.is_local or decision.calls or exchange.debug):
             return decision
-        if await self._may_read(pipeline, exchange):
+        if await self.access.may_read(pipeline, exchange):
             return decision
         exchange.debug = False
         return (
@@ -194,7 +190,7 @@ class Endpoints:
         """What goes with the turn once its tools were called; the exchange has the new decision."""
         if self.host.execution is None or exchange.decision is None:  # then there are no calls
             return Carried()
-        asker = Asker(exchange.caller, exchange.scope["headers"], self._trace(exchange))
+        asker = Asker(exchange.caller, exchange.scope["headers"], exchange.trace)
         try:
             exchange.decision, carried = await self.host.execution.run(
                 exchange.decision, query, asker, exchange.budget, exchange.request_id
@@ -206,119 +202,17 @@ class Endpoints:
         exchange.spans.mark("tools")
         return carried
 
-    async def prefetch(self, exchange: Exchange, _receive: Receive, send: Send, relayed: Relayed) -> None:
-        """``GET /v1/prefetch/{id}``: the result of a tool that was called while its turn was forwarded."""
-        if self.host.execution is None:
-            raise NotFound("There is no such result.")
-        id_ = exchange.scope["path"].removeprefix(PREFETCH)
-        request_id, signature = exchange.header(b"x-request-id"), exchange.header(SIGNATURE_HEADER.encode())
-        found = await self.host.execution.collect(id_, request_id, signature, unix_now())
-        exchange.spans.mark("tools")
-        level = str(Level.PREFETCH)
-        if isinstance(found, Failure):
-            exchange.calls = (ToolCall(found.tool, level, found.code, found.ms),)
-            raise ToolFailed(f"The tool {found.tool} brought no result ({found.code}); call it yourself.")
-        exchange.calls = (ToolCall(found.tool, level, "collected", found.ms, found.cached),)
-        body = json_bytes({"tool": found.tool, "arguments": found.arguments, "result": found.value})
-        await exchange.respond(send, 200, JSON, body)
-
     def _decide(
         self, pipeline: Pipeline, data: Mapping[str, Any], exchange: Exchange
     ) -> tuple[Query | None, Decision]:
         """The pipeline's decision; a forward if it fails, because a user must not suffer for our fault."""
         try:
-            query = Query.of_body(data, pipeline.runtime.bundle.normaliser, self._user(exchange))
+            query = Query.of_body(data, pipeline.runtime.bundle.normaliser, self.access.user(exchange))
             exchange.spans.mark("query")
             return query, pipeline.decide(query, exchange.spans)
         except Exception:
             logger.exception("The request %s could not be decided on, and is forwarded.", exchange.request_id)
             return None, Decision(Path.AGENT, Reason.NOT_READY)
-
-    async def classify(self, exchange: Exchange, receive: Receive, send: Send, _: Relayed) -> None:
-        """``POST /v1/classify``: readings and decisions, never an upstream call."""
-        body = await read_body(exchange.scope, receive, self.settings.max_body_bytes)
-        if self.host.pipeline is None:
-            raise NotReady("The bundle is not ready; GET /health/readiness says why.")
-        if not await self._may_read(self.host.pipeline, exchange):
-            raise Unauthorized("This desk is not public, and nothing vouches for the caller's credential.")
-        rows = await classify(self.host.pipeline, parse_object(body))
-        exchange.spans.mark("classify")
-        result = {"data": rows, "bundle": self.host.label}
-        await exchange.respond(send, 200, JSON, json_bytes(result))
-
-    async def models(self, exchange: Exchange, _receive: Receive, send: Send, _: Relayed) -> None:
-        """``GET /v1/models``: the upstream's list and our own name; our own name alone without it."""
-        ours = {"id": OUR_MODEL, "object": "model", "created": 0, "owned_by": "frontdesk"}
-        listed: list[Any] = []
-        try:
-            request = self.forwarder.request(
-                "GET", target_of(exchange.scope), exchange.scope["headers"], self._own_headers(exchange),
-                None,
-                lend_key=exchange.caller.lent_key,
-            )  # fmt: skip
-            status, body = await self.forwarder.fetch(request)
-            if status in (401, 403):
-                await exchange.respond(send, status, JSON, body)
-                return
-            if status == 200:
-                listed = [m for m in json.loads(body)["data"] if m.get("id") != OUR_MODEL]
-        except (RequestError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            listed = []  # a client that probes us must not fail because the agent is down
-        exchange.spans.mark("upstream")
-        body = json_bytes({"object": "list", "data": [ours, *listed]})
-        await exchange.respond(send, 200, JSON, body)
-
-    async def liveness(self, exchange: Exchange, _receive: Receive, send: Send, _: Relayed) -> None:
-        """200 while the process lives."""
-        exchange.spans.mark("health")
-        await exchange.respond(send, 200, JSON, b'{"status":"ok"}')
-
-    async def readiness(self, exchange: Exchange, _receive: Receive, send: Send, relayed: Relayed) -> None:
-        """200 once the bundle is loaded; else 503 and why (turns are forwarded meanwhile)."""
-        exchange.spans.mark("health")
-        ready = self.host.pipeline is not None
-        state = {"status": "ready" if ready else "bundle_error" if self.host.error else "loading"}
-        state |= {"bundle": self.host.label} if ready else {"message": self.host.error or ""}
-        relayed.status = 200 if ready else 503
-        await exchange.respond(send, relayed.status, JSON, json_bytes(state))
-
-    async def pass_through(
-        self,
-        exchange: Exchange,
-        receive: Receive,
-        send: Send,
-        relayed: Relayed,
-        read: bytes = b"",
-        *,
-        more: bool = True,
-    ) -> None:
-        """Any other path under /v1: streamed to the upstream and back, unread.
-
-        ``read``: what of the body was received already; ``more``: whether there is more to receive.
-        """
-        if exchange.decision is None:
-            exchange.decision = Decision(Path.AGENT, Reason.BYPASS)
-        ended = asyncio.Event()
-
-        async def after_body() -> Message:
-            await ended.wait()
-            return await receive()
-
-        content = body_stream(receive, ended, read, more)
-        has_body = any(n in (b"content-length", b"transfer-encoding") for n, _ in exchange.scope["headers"])
-        if not has_body:
-            ended.set()
-        target = target_of(exchange.scope)
-        request = self.forwarder.request(
-            exchange.scope["method"],
-            target,
-            exchange.scope["headers"],
-            self._own_headers(exchange),
-            content if has_body else None,
-            lend_key=exchange.caller.lent_key,
-            untouched=self.observing,
-        )
-        await self._relay(exchange, request, after_body, send, relayed)
 
     async def _answer(self, exchange: Exchange, send: Send, answer: Answer, query: Query) -> None:
         pipeline = self.host.pipeline
@@ -334,67 +228,3 @@ class Endpoints:
             body, extra = completion_json(*common, fingerprint, tokens), []
         exchange.spans.mark("render")
         await exchange.respond(send, 200, EVENTS if query.stream else JSON, body, extra)
-
-    async def _forward(
-        self,
-        exchange: Exchange,
-        receive: Receive,
-        send: Send,
-        relayed: Relayed,
-        body: bytes,
-        data: Mapping[str, Any] | None = None,
-        carried: Carried = Carried(),
-    ) -> None:
-        own = self._own_headers(exchange)
-        if data is not None:
-            body = await self.outbound.body(exchange, body, data, carried)
-        if exchange.decision is not None and exchange.decision.reason is not Reason.BYPASS:
-            own += self.outbound.hints(exchange, body, carried)
-        target = target_of(exchange.scope)
-        request = self.forwarder.request(
-            "POST", target, exchange.scope["headers"], own, body,
-            lend_key=exchange.caller.lent_key, untouched=self.observing,
-        )  # fmt: skip
-        await self._relay(exchange, request, receive, send, relayed)
-
-    async def _relay(
-        self, exchange: Exchange, request: httpx2.Request, receive: Receive, send: Send, relayed: Relayed
-    ) -> None:
-        def head() -> RawHeaders:
-            exchange.spans.mark("upstream")
-            return exchange.head()
-
-        await self.forwarder.relay(request, receive, send, head, relayed)
-
-    def _own_headers(self, exchange: Exchange) -> RawHeaders:
-        """What we tell the upstream besides hints: nothing where we only observe."""
-        told = list(exchange.caller.headers)
-        return told if self.observing else [*self._trace(exchange), *told]
-
-    @staticmethod
-    def _trace(exchange: Exchange) -> RawHeaders:
-        return [
-            (b"x-request-id", exchange.request_id.encode()),
-            (b"traceparent", exchange.traceparent.encode()),
-        ]
-
-    def _user(self, exchange: Exchange) -> str:
-        """Who asks, for a sticky share: the named user, else the credential, else the address."""
-        caller = exchange.caller
-        if caller.user or self.settings.identity_header:
-            return f"{caller.tenant}/{caller.user}" if caller.tenant else caller.user
-        client = exchange.scope.get("client") or ("",)
-        return exchange.header(b"authorization") or str(client[0])
-
-    def _is_stranger(self, pipeline: Pipeline, exchange: Exchange) -> bool:
-        """Whether nobody could vouch for the caller, also if the check URL were asked."""
-        bundle, caller = pipeline.runtime.bundle, exchange.caller
-        return not (bundle.public or caller.vouched or self.settings.auth_check_url)
-
-    async def _may_read(self, pipeline: Pipeline, exchange: Exchange) -> bool:
-        """Whether the caller may get this desk's answers."""
-        if pipeline.runtime.bundle.public or exchange.caller.vouched:
-            return True
-        accepted = await self.identity.accepts(exchange.caller, exchange.scope)
-        exchange.spans.mark("auth")
-        return accepted

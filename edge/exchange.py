@@ -62,6 +62,14 @@ class Exchange:
                 return str(value.decode("latin-1"))
         return ""
 
+    @property
+    def trace(self) -> RawHeaders:
+        """The headers that tell upstream and tools which request theirs belongs to."""
+        return [
+            (b"x-request-id", self.request_id.encode()),
+            (b"traceparent", self.traceparent.encode()),
+        ]
+
     def head(self) -> RawHeaders:
         """Schema, path, reason, request id and timing; the evidence too where it was asked for.
 
