@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import httpx2
 from starlette.routing import Router
 
+from edge.cache.cache import Cache
 from edge.config import Settings, load_settings
 from edge.endpoints import Endpoints
 from edge.forward import Forwarder
@@ -35,7 +36,8 @@ def create_app(
     if shown.pipeline is not None:
         shown.equip(shown.pipeline, settings)
     identity = Identity(settings)
-    endpoints = Endpoints(settings, shown, forwarder, identity, sinks)
+    cache = Cache(settings.cache)
+    endpoints = Endpoints(settings, shown, forwarder, identity, cache, sinks)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:

@@ -33,6 +33,7 @@ class Topic:
     group: str | None = None
     volatility: str = "static"
     valid_until: date | None = None
+    tags: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     template: Mapping[Lang, Template] = field(default_factory=dict)
 
@@ -248,6 +249,7 @@ def _topic(entry: Mapping[str, Any]) -> Topic:
         group=entry["group"],
         volatility=entry["volatility"],
         valid_until=None if until is None else date.fromisoformat(until),
+        tags=tuple(entry["tags"]),
         tools=tuple(entry["tools"]),
         template={Lang(lang): Template.parse(text) for lang, text in entry["template"].items()},
     )

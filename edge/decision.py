@@ -232,10 +232,10 @@ class Decision:
 
     @property
     def confidence(self) -> float | None:
-        """The calibrated confidence; 1 for an exact match; None where nothing was read."""
-        if self.reason is Reason.EXACT:
-            return 1.0
-        return None if self.reading is None else self.reading.confidence
+        """The calibrated confidence; 1 for an exact match before any reading; None where nothing was read."""
+        if self.reading is not None:
+            return self.reading.confidence
+        return 1.0 if self.reason is Reason.EXACT else None
 
     @property
     def slots(self) -> dict[str, SlotValue]:

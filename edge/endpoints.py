@@ -11,6 +11,8 @@ from starlette.websockets import WebSocketClose
 
 from edge.access import Access
 from edge.beside import JSON, Beside
+from edge.cache.cache import Cache
+from edge.caching import Caching
 from edge.config import Settings
 from edge.decision import Answer, Decision, Path, Reason
 from edge.errors import (
@@ -48,6 +50,7 @@ class Endpoints:
         host: Host,
         forwarder: Forwarder,
         identity: Identity,
+        cache: Cache,
         sinks: Sequence[Sink],
     ) -> None:
         self.settings = settings
@@ -56,6 +59,7 @@ class Endpoints:
         self.sinks = sinks
         self.access = Access(settings, identity)
         self.outbound = Outbound(settings, host, forwarder)
+        self.caching = Caching(settings, host, self.access, cache)
         self.beside = Beside(settings, host, forwarder, self.outbound, self.access)
         self.observing = settings.answering.mode == "observe"
 
@@ -146,7 +150,7 @@ class Endpoints:
         if isinstance(data, Decision):
             exchange.decision = data
             return await self.outbound.forward(exchange, receive, send, relayed, body)
-        pipeline, carried = self.host.pipeline, Carried()
+        pipeline, carried, filling = self.host.pipeline, Carried(), None
         if pipeline is None:
             exchange.decision = Decision(Path.AGENT, Reason.NOT_READY)
         else:
@@ -154,11 +158,14 @@ class Endpoints:
             exchange.decision = decision = await self._disclose(pipeline, decision, exchange)
             if query is not None and decision.calls:
                 carried = await self._call_tools(query, exchange)
-                decision = exchange.decision
+            elif query is not None and not decision.is_local:
+                filling = await self.caching.open(exchange, query, data)
+            decision = exchange.decision
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
                 return await self._answer(exchange, send, decision.answer, query)
-        return await self.outbound.forward(exchange, receive, send, relayed, body, data, carried)
+        async with self.caching.filling(filling, exchange, relayed):
+            return await self.outbound.forward(exchange, receive, send, relayed, body, data, carried)
 
     def _read(self, exchange: Exchange, body: bytes) -> dict[str, Any] | Decision:
         """The chat body, or the decision to forward it unread. Raises BadRequest."""

@@ -14,7 +14,7 @@ from edge.decision import Decision, Path
 from edge.errors import MethodNotAllowed, RequestError, error_json
 from edge.forward import OWN_PREFIX, RawHeaders, Relayed
 from edge.identity import Caller
-from edge.telemetry import ContextUse, Served, Sink, Spans, ToolCall
+from edge.telemetry import CacheUse, ContextUse, Served, Sink, Spans, ToolCall
 
 logger = logging.getLogger("frontdesk")
 
@@ -27,7 +27,7 @@ class Exchange:
     """What belongs to one request from its arrival to its last byte."""
 
     __slots__ = (
-        "budget", "bundle", "caller", "calls", "context", "debug", "decision", "first_byte_ms",
+        "budget", "bundle", "cache", "caller", "calls", "context", "debug", "decision", "first_byte_ms",
         "request_id", "scope", "spans", "traceparent",
     )  # fmt: skip
 
@@ -39,6 +39,7 @@ class Exchange:
         self.caller = Caller()
         self.calls: tuple[ToolCall, ...] = ()
         self.context: ContextUse | None = None
+        self.cache: CacheUse | None = None
         self.first_byte_ms: float | None = None
         given = self.header(b"x-request-id")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
@@ -93,11 +94,16 @@ class Exchange:
 
     def _evidence(self, decision: Decision) -> Iterable[tuple[bytes, bytes]]:
         confidence, reading = decision.confidence, decision.reading
+        similarity = None
+        if self.cache is not None and self.cache.similarity is not None:
+            similarity = f"{self.cache.similarity:.4f}"
         facts = {
             b"topic": decision.topic,
             b"confidence": None if confidence is None else f"{confidence:.4f}",
             b"exit": None if reading is None else str(reading.exit),
             b"bundle": self.bundle or None,
+            b"cache": None if self.cache is None else self.cache.header(),
+            b"similarity": similarity,
             b"context": None if self.context is None else self.context.header(),
             b"unproven": "1" if decision.unproven else None,
             b"observed": None
@@ -168,6 +174,7 @@ class Exchange:
             completion_tokens=relayed.completion_tokens if relayed else None,
             tools=self.calls,
             context=self.context,
+            cache=self.cache,
         )
         for sink in sinks:
             try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import httpx2
 from starlette.types import Receive, Send
 
+from edge.cache.recorder import Recorder
 from edge.config import Upstream
 from edge.errors import RequestError, UpstreamTimeout, UpstreamUnreachable, UpstreamUnset, error_json
 from edge.sse import EventReader
@@ -44,6 +45,7 @@ class Relayed:
     stream: bool = False
     done: bool = False
     completion_tokens: int | None = None
+    recorder: Recorder | None = None
 
 
 class Forwarder:
@@ -175,12 +177,19 @@ class Forwarder:
         headers = _response_headers(response, is_events)
         await send({"type": "http.response.start", "status": status, "headers": headers + head()})
         relayed.started = True
-        reader = EventReader()
+        reader, recorder = EventReader(), relayed.recorder
+        if recorder is not None:
+            raw = [(name.lower(), value) for name, value in response.headers.raw]
+            recorder.begin(status, raw, is_events=is_events)
         try:
             async for chunk in response.stream:  # type: ignore[union-attr]
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if recorder is not None:
+                    recorder.hear(chunk)
                 if is_events:
                     _listen(reader, chunk, relayed)
+            if recorder is not None:
+                recorder.end(done=relayed.done)
         except httpx2.HTTPError as exc:
             if not relayed.done:
                 relayed.outcome = "upstream_failed"
@@ -261,6 +270,8 @@ def _is_events(response: httpx2.Response) -> bool:
 
 def _listen(reader: EventReader, chunk: bytes, relayed: Relayed) -> None:
     for data in reader.feed(chunk):
+        if relayed.recorder is not None:
+            relayed.recorder.event(data)
         if data == b"[DONE]":
             relayed.done = True
         elif b'"usage"' in data:

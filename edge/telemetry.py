@@ -64,6 +64,31 @@ class ContextUse:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheUse:
+    """What the cache did for a turn.
+
+    ``outcome``: ``hit``, ``stored`` (the agent answered, and that is kept), ``miss``, or ``none`` where the
+    turn has nothing to do with it. ``why``: of a miss that was not kept and of ``none``, in snake_case.
+    ``tier``: ``exact``, ``semantic`` or ``waited`` (somebody asked the same at the same time); ``shared``: it
+    came from what several servers share. ``id``: of the entry, for a purge.
+    """
+
+    outcome: str
+    why: str = ""
+    tier: str = ""
+    shared: bool = False
+    similarity: float | None = None
+    age_s: float | None = None
+    id: str = ""
+
+    def header(self) -> str:
+        """The value of ``x-frontdesk-cache``."""
+        facts = {"why": self.why, "tier": self.tier, "id": self.id}
+        facts |= {} if self.age_s is None else {"age": f"{self.age_s:.0f}"}
+        return ";".join([self.outcome, *(f"{name}={value}" for name, value in facts.items() if value)])
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """One finished request. It holds no text of any message.
 
@@ -85,6 +110,7 @@ class Served:
     completion_tokens: int | None = None
     tools: tuple[ToolCall, ...] = ()
     context: ContextUse | None = None
+    cache: CacheUse | None = None
 
 
 Sink = Callable[[Served], None]

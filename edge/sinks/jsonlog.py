@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from edge.decision import Decision
-from edge.telemetry import Served, Sink, ToolCall
+from edge.telemetry import CacheUse, Served, Sink, ToolCall
 
 
 def json_log(stream: TextIO | None = None) -> Sink:
@@ -41,6 +41,8 @@ def record(event: Served) -> dict[str, Any]:
         line["tools"] = [_call(call) for call in event.tools]
     if event.context is not None:
         line["context"] = asdict(event.context)
+    if event.cache is not None:
+        line["cache"] = _cache(event.cache)
     if event.decision is not None:
         line |= _decision(event.decision)
         if event.decision.observed is not None:
@@ -52,6 +54,12 @@ def _call(call: ToolCall) -> dict[str, Any]:
     told = {"name": call.tool, "level": call.level, "outcome": call.outcome, "ms": round(call.ms, 3)}
     told |= {"cached": True} if call.cached else {}
     return told | ({} if call.gain_ms is None else {"gain_ms": round(call.gain_ms, 3)})
+
+
+def _cache(use: CacheUse) -> dict[str, Any]:
+    told = {name: value for name, value in asdict(use).items() if value not in ("", None, False)}
+    rounded = {n: round(told[n], places) for n, places in (("similarity", 4), ("age_s", 1)) if n in told}
+    return told | rounded
 
 
 def _decision(decision: Decision) -> dict[str, Any]:

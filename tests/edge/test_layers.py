@@ -25,11 +25,12 @@ PARTS = _modules(
     "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch templates "
     "template_syntax config context"
 )
-PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
+PARTS |= {name for name in SOURCES if name.startswith(("edge.stages.", "edge.cache"))}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
 LAZY = {"edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"}, "edge.serve": {"uvicorn"}}
 UPPER = _modules(
-    "pipeline host classify forward exchange execution access outbound beside endpoints app cli flags serve"
+    "pipeline host classify forward exchange execution access outbound caching beside endpoints app cli flags "
+    "serve"
 )
 ALLOWED = sys.stdlib_module_names | {"numpy", "onnxruntime", "tokenizers", "starlette", "httpx2", "edge"}
 

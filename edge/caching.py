@@ -1,0 +1,281 @@
+"""The cache in the path of a chat turn: which turns may use it, and how an answer gets into it."""
+
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edge.access import Access
+from edge.bundle import Bundle, Topic
+from edge.cache.cache import Cache, Hit, Pairs, Question
+from edge.cache.control import Control
+from edge.cache.entry import Entry, entry_id, unit_vector
+from edge.cache.expiry import expires, zone_of
+from edge.cache.flights import Flight, Landed
+from edge.cache.recorder import Recorder
+from edge.cache.scope import scope_key
+from edge.config import Settings
+from edge.decision import Answer, Decision, Path, Reason
+from edge.exchange import Exchange
+from edge.forward import Relayed
+from edge.host import Host
+from edge.outbound import target_of
+from edge.pipeline import Pipeline, place
+from edge.query import Query
+from edge.stages.admit import ClientLeft
+from edge.telemetry import CacheUse
+
+logger = logging.getLogger("frontdesk")
+
+_PROMPTS = ("system", "developer")
+# What in a question names somebody or something of theirs: an address of mail, a telephone or order number.
+_PERSONAL = re.compile(r"@|[0-9](?:[ -]?[0-9]){5}")
+
+
+@dataclass(slots=True)
+class Filling:
+    """A turn whose answer by the agent is listened to. ``flight``: where others may wait for it."""
+
+    question: Question
+    recorder: Recorder
+    generation: int
+    flight: Flight | None
+
+
+class Caching:
+    """Serves turns from a cache, and fills it. What breaks in it is logged, and the turn is forwarded."""
+
+    def __init__(self, settings: Settings, host: Host, access: Access, cache: Cache) -> None:
+        self._settings = settings
+        self._host = host
+        self._access = access
+        self._cache = cache
+        self._zone = zone_of(settings.cache.zone)
+
+    async def open(self, exchange: Exchange, query: Query, data: Mapping[str, Any]) -> Filling | None:
+        """Answer a turn that was decided to be forwarded, or say how its answer is to be recorded.
+
+        ``data``: its parsed body. An answer is put into the exchange's decision. None: nothing is kept.
+        """
+        pipeline, decision = self._host.pipeline, exchange.decision
+        if self._settings.cache.mode == "off" or pipeline is None or decision is None:
+            return None
+        try:
+            return await self._open(pipeline, decision, exchange, query, data)
+        except Exception:  # a user must not suffer for the cache
+            logger.exception("The cache failed on the request %s, which is forwarded.", exchange.request_id)
+            exchange.decision = decision
+            return None
+        finally:
+            exchange.spans.mark("cache")
+
+    @asynccontextmanager
+    async def filling(
+        self, filling: Filling | None, exchange: Exchange, relayed: Relayed
+    ) -> AsyncIterator[None]:
+        """Around the forwarding of a turn: keeps its answer where that can be kept."""
+        if filling is None:
+            yield
+            return
+        relayed.recorder = filling.recorder
+        outcome: Entry | Landed = Landed.NOTHING
+        start = time.perf_counter()
+        try:
+            yield
+        except ClientLeft:
+            outcome = Landed.LEFT
+            raise
+        finally:
+            try:
+                ms = (time.perf_counter() - start) * 1000
+                outcome = self._kept(filling, exchange, ms) or outcome
+            except Exception:
+                logger.exception("The answer to the request %s could not be kept.", exchange.request_id)
+            if outcome is Landed.NOTHING and relayed.outcome == "client_left":
+                outcome = Landed.LEFT
+            if filling.flight is not None:
+                self._cache.flights.land(filling.flight, outcome)
+
+    async def _open(
+        self,
+        pipeline: Pipeline,
+        decision: Decision,
+        exchange: Exchange,
+        query: Query,
+        data: Mapping[str, Any],
+    ) -> Filling | None:
+        why = self._why_not(pipeline, decision, query, data)
+        if why is None and not await self._access.may_read(pipeline, exchange):
+            why = "unverified_caller"
+        if why is not None:
+            exchange.cache = CacheUse("none", why)
+            return None
+        bundle = pipeline.runtime.bundle
+        control = Control.of(exchange.scope["headers"])
+        question = self._question(bundle, decision, exchange, query, data)
+        pairs = self._pairs(bundle)
+        recorder = Recorder(exchange.caller.user if self._settings.identity_header else "")
+        while not control.fresh:
+            hit = self._cache.find(question, control.max_age, pairs)
+            if hit is not None:
+                self._answer(exchange, decision, hit)
+                return None
+            flight = self._cache.flights.get(question.id)
+            if flight is None:
+                break
+            landed = await flight.wait(self._patience(flight, question, query, exchange))
+            if isinstance(landed, Entry):
+                self._cache.counts["hits_waited"] += 1
+                self._answer(exchange, decision, Hit(landed, 1.0, "waited"))
+                return None
+            if landed is Landed.NOTHING:
+                exchange.cache = CacheUse("miss", "not_shared")
+                return None
+        self._cache.counts["misses"] += 1
+        if not control.store:
+            exchange.cache = CacheUse("miss", "no_store")
+            return None
+        # Whoever wants a new answer has it alone: others may take what is there.
+        flight = None if control.fresh else self._cache.flights.start(question.id)
+        return Filling(question, recorder, self._cache.generation, flight)
+
+    def _why_not(
+        self, pipeline: Pipeline, decision: Decision, query: Query, data: Mapping[str, Any]
+    ) -> str | None:
+        """Why a turn has nothing to do with the cache, None where it has. In doubt it has not."""
+        reading, settings = decision.reading, self._settings.cache
+        if decision.path is not Path.AGENT or reading is None or decision.lang is None:
+            return "not_forwarded"
+        if {hit.reason for hit in decision.guards} != {Reason.TOPIC_FORWARDS}:
+            return "objection"
+        topic = pipeline.runtime.bundle.by_id[reading.topic]
+        if (why := _why_no_topic(topic, pipeline.runtime.bundle)) is not None:
+            return why
+        if topic.id in settings.never:
+            return "never"
+        if not reading.confidence >= settings.min_confidence:
+            return "low_confidence"
+        if decision.calls:  # what tools bring is for the caller
+            return "tools"
+        if any(message.get("role") not in _PROMPTS for message in data["messages"][:-1]):
+            return "history"
+        if _PERSONAL.search(query.normal) or not _is_text(query.normal):
+            return "personal"
+        if place(query.identity) >= pipeline.answering.share:
+            return "control_group"
+        return None
+
+    def _question(
+        self,
+        bundle: Bundle,
+        decision: Decision,
+        exchange: Exchange,
+        query: Query,
+        data: Mapping[str, Any],
+    ) -> Question:
+        assert decision.reading is not None  # noqa: S101 - _why_not has looked
+        assert decision.lang is not None  # noqa: S101
+        settings, caller, topic = self._settings, exchange.caller, bundle.by_id[decision.reading.topic]
+        facts = {
+            "upstream": f"{settings.upstream.base_url} {target_of(exchange.scope)}",
+            "model": settings.models.get(query.model, query.model),
+            "bundle": f"{bundle.name}@{bundle.version}",
+            "data_version": settings.cache.data_version,
+            "lang": str(decision.lang),
+            "topic": topic.id,
+        }
+        scope = scope_key(
+            data,
+            exchange.scope["headers"],
+            tenant=caller.tenant,
+            own_credential=not (settings.upstream.api_key and caller.lent_key),
+            facts=facts,
+        )
+        return Question(
+            id=entry_id(scope, query.normal),
+            scope=scope,
+            normal=query.normal,
+            lang=decision.lang,
+            topic=topic.id,
+            tags=topic.tags,
+            bundle=facts["bundle"],
+            volatility=topic.volatility,
+            vector=unit_vector(decision.reading.embedding),
+        )
+
+    def _pairs(self, bundle: Bundle) -> Pairs | None:
+        """What judges two questions; None: only the same words are the same question."""
+        return None
+
+    def _patience(self, flight: Flight, question: Question, query: Query, exchange: Exchange) -> float | None:
+        """For how many seconds a turn waits for another's answer; None: until that is there.
+
+        A whole answer comes no sooner from the agent itself. A stream has a first byte to show within its
+        budget, and does not begin to wait for what is expected to be too late.
+        """
+        if not query.stream:
+            return None
+        left = exchange.budget.remaining_ms()
+        expected = self._cache.expected_ms(question.topic)
+        late = expected is not None and expected - flight.elapsed_ms() > left
+        return 0.0 if late else left / 1000
+
+    def _answer(self, exchange: Exchange, decision: Decision, hit: Hit) -> None:
+        entry = hit.entry
+        answer = Answer(entry.topic, entry.lang, entry.text, entry.tokens)
+        reason = Reason.MATCHED if hit.tier == "semantic" else Reason.EXACT
+        exchange.decision = replace(decision, path=Path.CACHE, reason=reason, answer=answer)
+        age = entry.age(self._cache.clock.wall())
+        exchange.cache = CacheUse("hit", "", hit.tier, hit.shared, hit.similarity, age, entry.id)
+
+    def _kept(self, filling: Filling, exchange: Exchange, fill_ms: float) -> Entry | None:
+        """The answer of a turn, kept for others, and for those who wait; None where there is none."""
+        text = filling.recorder.text()
+        if text is None:
+            exchange.cache = CacheUse("miss", filling.recorder.unfit)
+            self._cache.counts[f"unfit_{filling.recorder.unfit}"] += 1
+            return None
+        runtime = self._host.runtime
+        assert runtime is not None  # noqa: S101 - it has decided on this turn
+        question, now = filling.question, self._cache.clock.wall()
+        entry = Entry(
+            id=question.id,
+            scope=question.scope,
+            question=question.normal,
+            text=text,
+            tokens=runtime.router.token_count(text),
+            topic=question.topic,
+            lang=question.lang,
+            tags=question.tags,
+            data_version=self._settings.cache.data_version,
+            bundle=question.bundle,
+            stored=now,
+            expires=expires(question.volatility, now, self._zone),
+            fill_ms=fill_ms,
+            vector=question.vector,
+        )
+        if not self._cache.store(entry, filling.generation):
+            exchange.cache = CacheUse("miss", "purged")
+            return None
+        exchange.cache = CacheUse("stored", id=entry.id)
+        return entry
+
+
+def _why_no_topic(topic: Topic, bundle: Bundle) -> str | None:
+    """Why the answers of a topic are never kept."""
+    if topic.route != "agent":
+        return "route"
+    if topic.volatility not in ("static", "daily", "live"):
+        return topic.volatility
+    return "personal" if any(bundle.tools[name].scope == "user" for name in topic.tools) else None
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
