@@ -23,10 +23,11 @@ def create_app(
     transport: httpx2.AsyncBaseTransport | None = None,
     sinks: Sequence[Sink] | None = None,
     host: Host | None = None,
+    cache: Cache | None = None,
 ) -> Router:
     """The application. ``uvicorn --factory edge.app:create_app`` reads frontdesk.toml and the environment.
 
-    ``transport``, ``sinks`` and ``host`` are seams for tests and for embedding.
+    ``transport``, ``sinks``, ``host`` and ``cache`` are seams for tests and for embedding.
     """
     settings = settings or load_settings()
     if sinks is None:
@@ -36,8 +37,8 @@ def create_app(
     if shown.pipeline is not None:
         shown.equip(shown.pipeline, settings)
     identity = Identity(settings)
-    cache = Cache(settings.cache)
-    endpoints = Endpoints(settings, shown, forwarder, identity, cache, sinks)
+    kept = cache or Cache(settings.cache)
+    endpoints = Endpoints(settings, shown, forwarder, identity, kept, sinks)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:

@@ -1,7 +1,6 @@
 """The cache in the path of a chat turn: which turns may use it, and how an answer gets into it."""
 
 import logging
-import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edge.access import Access
-from edge.bundle import Bundle, Topic
+from edge.bundle import Bundle
 from edge.cache.cache import Cache, Hit, Pairs, Question
 from edge.cache.control import Control
+from edge.cache.eligible import why_not
 from edge.cache.entry import Entry, entry_id, unit_vector
 from edge.cache.expiry import expires, zone_of
 from edge.cache.flights import Flight, Landed
@@ -19,6 +19,7 @@ from edge.cache.recorder import Recorder
 from edge.cache.scope import scope_key
 from edge.config import Settings
 from edge.decision import Answer, Decision, Path, Reason
+from edge.errors import RequestError
 from edge.exchange import Exchange
 from edge.forward import Relayed
 from edge.host import Host
@@ -30,9 +31,8 @@ from edge.telemetry import CacheUse
 
 logger = logging.getLogger("frontdesk")
 
-_PROMPTS = ("system", "developer")
-# What in a question names somebody or something of theirs: an address of mail, a telephone or order number.
-_PERSONAL = re.compile(r"@|[0-9](?:[ -]?[0-9]){5}")
+# How many of a crowd ask the agent, one after the other, before it is thought to be down.
+_TRIES = 2
 
 
 @dataclass(slots=True)
@@ -88,14 +88,17 @@ class Caching:
         except ClientLeft:
             outcome = Landed.LEFT
             raise
+        except RequestError:
+            outcome = Landed.FAILED
+            raise
         finally:
             try:
                 ms = (time.perf_counter() - start) * 1000
                 outcome = self._kept(filling, exchange, ms) or outcome
             except Exception:
                 logger.exception("The answer to the request %s could not be kept.", exchange.request_id)
-            if outcome is Landed.NOTHING and relayed.outcome == "client_left":
-                outcome = Landed.LEFT
+            if outcome is Landed.NOTHING:
+                outcome = _landed(relayed)
             if filling.flight is not None:
                 self._cache.flights.land(filling.flight, outcome)
 
@@ -107,17 +110,20 @@ class Caching:
         query: Query,
         data: Mapping[str, Any],
     ) -> Filling | None:
-        why = self._why_not(pipeline, decision, query, data)
+        bundle = pipeline.runtime.bundle
+        why = why_not(decision, query, data["messages"], bundle, self._settings.cache)
+        if why is None and place(query.identity) >= pipeline.answering.share:
+            why = "control_group"
         if why is None and not await self._access.may_read(pipeline, exchange):
             why = "unverified_caller"
         if why is not None:
             exchange.cache = CacheUse("none", why)
             return None
-        bundle = pipeline.runtime.bundle
         control = Control.of(exchange.scope["headers"])
         question = self._question(bundle, decision, exchange, query, data)
         pairs = self._pairs(bundle)
         recorder = Recorder(exchange.caller.user if self._settings.identity_header else "")
+        failures = 0
         while not control.fresh:
             hit = self._cache.find(question, control.max_age, pairs)
             if hit is not None:
@@ -131,7 +137,8 @@ class Caching:
                 self._cache.counts["hits_waited"] += 1
                 self._answer(exchange, decision, Hit(landed, 1.0, "waited"))
                 return None
-            if landed is Landed.NOTHING:
+            failures += landed is Landed.FAILED
+            if landed is Landed.NOTHING or failures == _TRIES:
                 exchange.cache = CacheUse("miss", "not_shared")
                 return None
         self._cache.counts["misses"] += 1
@@ -141,32 +148,6 @@ class Caching:
         # Whoever wants a new answer has it alone: others may take what is there.
         flight = None if control.fresh else self._cache.flights.start(question.id)
         return Filling(question, recorder, self._cache.generation, flight)
-
-    def _why_not(
-        self, pipeline: Pipeline, decision: Decision, query: Query, data: Mapping[str, Any]
-    ) -> str | None:
-        """Why a turn has nothing to do with the cache, None where it has. In doubt it has not."""
-        reading, settings = decision.reading, self._settings.cache
-        if decision.path is not Path.AGENT or reading is None or decision.lang is None:
-            return "not_forwarded"
-        if {hit.reason for hit in decision.guards} != {Reason.TOPIC_FORWARDS}:
-            return "objection"
-        topic = pipeline.runtime.bundle.by_id[reading.topic]
-        if (why := _why_no_topic(topic, pipeline.runtime.bundle)) is not None:
-            return why
-        if topic.id in settings.never:
-            return "never"
-        if not reading.confidence >= settings.min_confidence:
-            return "low_confidence"
-        if decision.calls:  # what tools bring is for the caller
-            return "tools"
-        if any(message.get("role") not in _PROMPTS for message in data["messages"][:-1]):
-            return "history"
-        if _PERSONAL.search(query.normal) or not _is_text(query.normal):
-            return "personal"
-        if place(query.identity) >= pipeline.answering.share:
-            return "control_group"
-        return None
 
     def _question(
         self,
@@ -264,18 +245,8 @@ class Caching:
         return entry
 
 
-def _why_no_topic(topic: Topic, bundle: Bundle) -> str | None:
-    """Why the answers of a topic are never kept."""
-    if topic.route != "agent":
-        return "route"
-    if topic.volatility not in ("static", "daily", "live"):
-        return topic.volatility
-    return "personal" if any(bundle.tools[name].scope == "user" for name in topic.tools) else None
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _landed(relayed: Relayed) -> Landed:
+    """How a forward ended that brought no answer."""
+    if relayed.outcome == "client_left":
+        return Landed.LEFT
+    return Landed.FAILED if relayed.status == 429 or relayed.status >= 500 else Landed.NOTHING

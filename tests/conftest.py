@@ -14,6 +14,7 @@ from servers import DEMO, Desk, Relay, ScriptedUpstream, Start, open_client, ser
 
 from edge.app import create_app
 from edge.bundle import Bundle
+from edge.cache.cache import Cache
 from edge.config import Answering, Settings, Upstream
 from edge.host import Host, open_pipeline
 from edge.pipeline import Pipeline
@@ -119,12 +120,14 @@ def desk(demo: Pipeline) -> Desk:
         public: bool = True,
         api_key: str = "",
         change: Callable[[Bundle], Bundle] = lambda bundle: bundle,
+        kept: Cache | None = None,
+        connect_timeout: float = 5.0,
         **settings: Any,
     ) -> Iterator[Relay]:
         configured = replace(
             Settings(),
             bundle=DEMO,
-            upstream=Upstream(base_url=base_url, api_key=api_key),
+            upstream=Upstream(base_url=base_url, api_key=api_key, connect_timeout=connect_timeout),
             answering=answering,
             log="off",
             **settings,
@@ -133,7 +136,7 @@ def desk(demo: Pipeline) -> Desk:
         transport = upstream_transport(configured.upstream)
         bundle = change(replace(demo.runtime.bundle, public=public))
         host = Host(Pipeline(replace(demo.runtime, bundle=bundle), answering))
-        with serve(create_app(configured, transport, [events.put], host)) as served:
+        with serve(create_app(configured, transport, [events.put], host, kept)) as served:
             relay = Relay(served, transport, events)
             yield relay
             relay.wait_idle()

@@ -12,6 +12,7 @@ class Landed(Enum):
     """How a flight ended without an answer for those who wait."""
 
     LEFT = "its client left, and somebody else may try"
+    FAILED = "the agent could not be reached, or said that it failed"
     NOTHING = "there is no answer to share"
 
 
