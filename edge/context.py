@@ -76,7 +76,8 @@ def choose(said: Sequence[Said], max_tokens: float, target_tokens: int, similar:
     alternate. Never dropped: system and developer messages, the first turn, the last two at that place,
     pinned turns. Turns are dropped only where a request can end.
     """
-    asked, sizes, pinned, turns = [""], [0], {0}, []  # of each turn; the turn of each message
+    asked, sizes, turns = [""], [0], []  # of each turn; the turn of each message, 0 for prompts
+    pinned = {0}
     turn, heard, answered, total, pruned_at = 0, False, False, 0, -1
     droppable: list[int] = []
     dropped: set[int] = set()
@@ -86,7 +87,7 @@ def choose(said: Sequence[Said], max_tokens: float, target_tokens: int, similar:
                 turn += 1
                 asked.append("")
                 sizes.append(0)
-                if turn > 2 and turn - 2 not in pinned:
+                if turn > 1 and turn - 2 not in pinned:
                     droppable.append(turn - 2)
             asked[turn] = f"{asked[turn]}\n{one.text}".strip("\n")
             heard, answered = True, False
@@ -96,7 +97,7 @@ def choose(said: Sequence[Said], max_tokens: float, target_tokens: int, similar:
         turns.append(0 if one.role in PROMPTS else turn)
         sizes[turns[place]] += one.tokens
         if one.pinned:
-            pinned.add(turn)
+            pinned.add(turns[place])
         # An assistant's message is what a request brings, unless the client wants it to be continued.
         may_end = one.closed and (one.role != "assistant" or place == len(said) - 1)
         if total > max_tokens and droppable and may_end:

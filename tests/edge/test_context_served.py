@@ -8,18 +8,24 @@ import pytest
 from servers import Desk, Received, ScriptedUpstream, Start, completion, json_answer, open_client
 from talks import long_talk
 
+from edge import context
 from edge.config import Answering, Context, Settings
 from edge.conversation import read
 from edge.hints import HintsKey, Seen, verify_hints
 from edge.telemetry import ContextUse
 
 CHAT = "/v1/chat/completions"
-DEBUG = {"x-frontdesk-debug": "1"}
+DEBUG = {"x-frontdesk-debug": "1", "x-frontdesk-budget-ms": "100000"}
 KEYS = (HintsKey("new", b"n" * 32),)
 BODY: dict[str, Any] = {"model": "m", "messages": long_talk(30), "temperature": 0.5, "x": {"é": None}}
 SENT = json.dumps(BODY, indent=1).encode()
 BEFORE = sum(one.tokens for one in read(BODY["messages"]))
 PRUNED = Context(max_tokens=400)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "MAX_SECONDS", 60)
 
 
 @pytest.fixture
@@ -60,7 +66,7 @@ def test_the_agent_gets_a_shorter_conversation_and_can_believe_the_hints(
 def test_the_models_name_is_mapped_too(desk: Desk, agent: ScriptedUpstream) -> None:
     settings = {"context": PRUNED, "hints_keys": KEYS, "models": {"m": "other"}}
     with desk(agent.url, **settings) as relay, open_client(relay.url) as client:
-        client.post(CHAT, content=SENT)
+        client.post(CHAT, content=SENT, headers=DEBUG)
     believe(agent.last())
     assert agent.last().json()["model"] == "other"
     assert len(agent.last().json()["messages"]) < len(BODY["messages"])
