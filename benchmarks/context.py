@@ -159,12 +159,13 @@ def compare(talks: Sequence[Talk], most: int, runtime: Runtime) -> dict[str, Any
 def judge(talks: Sequence[Talk], choice: Callable[[Any], Sequence[bool]] | None) -> dict[str, Any]:
     """Counts over all requests of all conversations.
 
-    ``reread``: tokens behind the first message that the request before did not have: those which no prompt
-    cache holds. ``same_topic_kept``: of the turns between the first and the last two that have the query's
-    topic, the share that is forwarded; ``others_kept``: of the rest.
+    ``reread``: tokens from the first message on that the request before did not have there: those which no
+    prompt cache holds. ``kept_at_prunings``: of the turns that the request before still had, without the
+    first and the last two, the share that a pruning leaves, of the query's topic and of others.
+    ``kept_since``: at all requests that lack something, of all such turns, the share that is forwarded.
     """
     before = after = reread = changed = 0
-    kept_of: dict[bool, list[bool]] = {True: [], False: []}
+    kept_of: dict[tuple[str, bool], list[bool]] = defaultdict(list)
     for talk in talks:
         said = read(talk.messages)
         last: list[int] = []
@@ -176,20 +177,24 @@ def judge(talks: Sequence[Talk], choice: Callable[[Any], Sequence[bool]] | None)
             before += sum(one.tokens for one in said[:size])
             after += sum(said[place].tokens for place in sent)
             reread += sum(said[place].tokens for place in sent[shared:])
+            starts = talk.requests()
+            for turn in range(1, number - 1) if not all(kept) else ():
+                same = talk.topics[turn] == talk.topics[number]
+                place = starts[turn] - 1
+                kept_of["since", same].append(kept[place])
+                if shared < len(last) and place in last:
+                    kept_of["at_prunings", same].append(kept[place])
             last = sent
-            if not all(kept):
-                starts = talk.requests()
-                for turn in range(1, number - 1):
-                    same = talk.topics[turn] == talk.topics[number]
-                    kept_of[same].append(kept[starts[turn] - 1])
     return {
         "tokens_before": before,
         "tokens_after": after,
         "saved": round(1 - after / before, 3),
         "prefix_changed": changed,
         "reread": reread,
-        "same_topic_kept": mean(kept_of[True]),
-        "others_kept": mean(kept_of[False]),
+        **{
+            f"kept_{when}": {"same_topic": mean(kept_of[when, True]), "others": mean(kept_of[when, False])}
+            for when in ("at_prunings", "since")
+        },
     }
 
 
