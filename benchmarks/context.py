@@ -13,6 +13,7 @@ With bpe-openai installed (it carries OpenAI's vocabularies), the estimate is co
 
 import argparse
 import json
+import os
 import random
 import statistics
 import time
@@ -62,6 +63,8 @@ def main() -> None:
     talks = [make(number, rows, answers, runtime) for number in range(CONVERSATIONS)]
     found = {
         "bundle": runtime.bundle.version,
+        "cpus": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
         "conversations": CONVERSATIONS,
         "requests": sum(len(talk.requests()) for talk in talks),
         "max_tokens": args.max_tokens,
@@ -230,28 +233,29 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def at_once(talks: Sequence[Talk], most: int, runtime: Runtime) -> dict[str, Any]:
-    """A conversation of 2,000 messages that no request came of before, asked again until it is pruned."""
+    """A conversation of 2,000 messages that no request came of before: until it is read, and after it."""
     messages = talks[0].messages[:1] + [m for talk in talks for m in talk.messages[1:]]
     messages = messages[:2000]
     while messages[-1]["role"] != "assistant" or "tool_calls" in messages[-1]:
         messages.pop()
     messages.append({"role": "user", "content": "hello"})
-    pruner, took = Pruner(Context(max_tokens=most)), []
-    while True:
-        started = time.perf_counter()
+    pruner, started = Pruner(Context(max_tokens=most)), time.perf_counter()
+    shorter, first = None, 0.0
+    while shorter is None:
         try:
             shorter = pruner.shorten(messages, runtime, time.monotonic() + MAX_SECONDS)
         except Unsure:
-            took.append(1000 * (time.perf_counter() - started))
-            continue
-        started = time.perf_counter()
-        pruner.shorten(messages, runtime)
-        return {
-            "messages": len(messages),
-            "tokens": [shorter.before, shorter.after],
-            "over_budget_ms": [round(ms) for ms in took],
-            "known_ms": round(1000 * (time.perf_counter() - started), 1),
-        }
+            first = first or time.perf_counter() - started
+    read_at = time.perf_counter()
+    pruner.shorten(messages, runtime)
+    return {
+        "messages": len(messages),
+        "turns": sum(message["role"] == "user" for message in messages),
+        "tokens": [shorter.before, shorter.after],
+        "unpruned_after_ms": round(1000 * first),
+        "read_ms": round(1000 * (read_at - started)),
+        "known_ms": round(1000 * (time.perf_counter() - read_at), 1),
+    }
 
 
 # --- the estimate --------------------------------------------------------------------------------

@@ -21,10 +21,11 @@ from talks import CONVERSATIONS, Message, long_talk
 from edge import context
 from edge.budget import Budget
 from edge.config import Context
-from edge.context import MAX_SECONDS, Choice, Embeddings, Pruner, choose
+from edge.context import Choice, Embeddings, Pruner, choose
 from edge.conversation import PROMPTS, Said, estimate, read
 from edge.errors import BadRequest
 from edge.pipeline import Pipeline
+from edge.query import MAX_CHARACTERS
 from edge.router import RouterError
 from edge.stages import Runtime
 from edge.telemetry import ContextUse
@@ -98,6 +99,28 @@ def test_a_pinned_message_keeps_its_turn(place: int) -> None:
     pinned[place] = replace(pinned[place], pinned=True)
     said = [*talk("0 5"), *pinned, *turn("8"), *turn("7"), ASKED]
     assert kept_turns(choose(said, 20, 10, by_number), said) == "0 9 7 6"
+
+
+def test_a_pinned_prompt_pins_no_turn() -> None:
+    pinned = replace(PROMPT, pinned=True)
+    said = [*talk("0 5"), turn("9")[0], pinned, turn("9")[1], *talk("8 7", ASKED)[1:]]
+    choice = choose(said, 20, 10, by_number)
+    assert kept_turns(choice, said) == "0 7 6"
+    assert choice.kept[said.index(pinned)]
+
+
+def test_of_what_a_user_says_only_the_head_is_compared() -> None:
+    lengths: set[int] = set()
+
+    def similar(text: str, others: Sequence[str]) -> np.ndarray:
+        lengths.update(map(len, (text, *others)))
+        return np.ones(len(others))
+
+    said = [*talk("0"), *[replace(ASKED, text="y" * 1000)] * 20_000, *talk("9 8", ASKED)[2:]]
+    started = time.perf_counter()
+    choose(said, 50, 10, similar)
+    assert lengths == {1, MAX_CHARACTERS}
+    assert time.perf_counter() - started < 5, "each message copies all before it"
 
 
 def test_what_is_said_before_the_first_user_belongs_to_the_first_turn() -> None:
@@ -411,7 +434,7 @@ def test_an_instruction_in_an_output_is_in_no_other_role(runtime: Runtime) -> No
 def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_request(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context, "MAX_SECONDS", MAX_SECONDS)
+    monkeypatch.setattr(context, "_PIECES", 10_000)
     data = {"messages": long_talk(799)}
     assert len(data["messages"]) == 2000
     body = json_bytes(data)
@@ -427,21 +450,21 @@ def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_re
 
     async def main() -> None:
         ticking = asyncio.create_task(tick())
-        while not uses or uses[-1].unpruned:
+        for seconds in (0.05, 100):  # too short for any machine, and long enough
+            monkeypatch.setattr(context, "MAX_SECONDS", seconds)
             started = time.perf_counter()
             uses.append((await pruner.prune(data, body, runtime, Budget.of_ms(PATIENT)))[1])
             took.append(time.perf_counter() - started)
-            await asyncio.to_thread(wait_until, lambda: not pruner._goes_on, "the rest is read")
+            await asyncio.to_thread(wait_until, lambda: not pruner._goes_on, "the rest is read", 60)
         ticking.cancel()
 
     asyncio.run(main())
     blocked = max(after - before for before, after in pairwise(ticks))
     print(f"{len(took)} requests, at most {max(took):.3f} s each, the loop blocked for {blocked:.3f} s")
-    assert {use.unpruned for use in uses[:-1]} <= {"over_budget"}
-    assert len(uses) <= 2 or max(took) > 2 * MAX_SECONDS, "what was read is not remembered"
+    assert [use.unpruned for use in uses] == ["over_budget", ""]
     assert (uses[-1].after or math.inf) <= 4000
-    # Reading the messages, one batch beyond the deadline, and whatever else the machine does.
-    assert max(took) < MAX_SECONDS + 1
+    # Counting the messages, one batch beyond the deadline, and whatever else the machine does.
+    assert took[0] < 1
     assert len(ticks) > 100, "the loop did nothing else meanwhile"
 
 
