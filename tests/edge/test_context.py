@@ -439,6 +439,8 @@ def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_re
     assert len(data["messages"]) == 2000
     body = json_bytes(data)
     pruner = Pruner(Context(max_tokens=4000))
+    counted = Counting(runtime)
+    known: list[int] = []  # how many texts, by the time of the next request
     uses: list[ContextUse] = []
     took: list[float] = []
     ticks: list[float] = []
@@ -453,9 +455,10 @@ def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_re
         for seconds in (0.05, 100):  # too short for any machine, and long enough
             monkeypatch.setattr(context, "MAX_SECONDS", seconds)
             started = time.perf_counter()
-            uses.append((await pruner.prune(data, body, runtime, Budget.of_ms(PATIENT)))[1])
+            uses.append((await pruner.prune(data, body, counted.runtime, Budget.of_ms(PATIENT)))[1])
             took.append(time.perf_counter() - started)
             await asyncio.to_thread(wait_until, lambda: not pruner._goes_on, "the rest is read", 60)
+            known.append(len(counted.texts))
         ticking.cancel()
 
     asyncio.run(main())
@@ -463,6 +466,7 @@ def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_re
     print(f"{len(took)} requests, at most {max(took):.3f} s each, the loop blocked for {blocked:.3f} s")
     assert [use.unpruned for use in uses] == ["over_budget", ""]
     assert (uses[-1].after or math.inf) <= 4000
+    assert known[1] == known[0] > 700
     # Counting the messages, one batch beyond the deadline, and whatever else the machine does.
     assert took[0] < 1
     assert len(ticks) > 100, "the loop did nothing else meanwhile"
