@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from edge import context
 from edge.budget import Budget
 from edge.config import Context
 from edge.context import Choice, Embeddings, Pruner, choose
-from edge.conversation import PROMPTS, Said, estimate, read
+from edge.conversation import PROMPTS, Said, Unsure, estimate, read
 from edge.errors import BadRequest
 from edge.pipeline import Pipeline
 from edge.query import MAX_CHARACTERS
@@ -313,6 +314,28 @@ def test_a_long_talk_is_pruned_now_and_then(runtime: Runtime) -> None:
     assert all(one.messages[:2] == messages[:2] for one in sent)
 
 
+def test_what_is_like_the_question_is_kept(runtime: Runtime) -> None:
+    asked = ["where is my order", "how many days of annual leave do I get", "book a meeting room for four"]
+    asked += [
+        "the printer is out of toner",
+        "几点上班",
+        "is there a discount for staff",
+        "who can open the lab",
+    ]
+    messages: list[Message] = []
+    for text in asked:
+        messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "I look it up."}]
+    pruner = Pruner(Context(max_tokens=123, target_tokens=90))
+    for query, like in (
+        ("can I take my annual leave in may", 1),
+        ("年假有几天", 1),
+        ("is the toner empty", 3),
+    ):
+        shorter = pruner.shorten([*messages, {"role": "user", "content": query}], runtime)
+        assert asked[like] in [message["content"] for message in shorter.messages], query
+        assert len(shorter.messages) < len(messages)
+
+
 # --- doubts --------------------------------------------------------------------------------------
 
 
@@ -323,18 +346,22 @@ def pruned(
 
 
 def test_a_body_that_nothing_is_taken_of_goes_as_it_came(runtime: Runtime) -> None:
-    data = {"messages": long_talk(3), "temperature": 1.50}
+    data = {"messages": long_talk(4), "temperature": 1.50}
     body = json.dumps(data, indent=3).encode()
     for settings in (Context(max_tokens=1000), Context(max_tool_tokens=100), Context(1000, 10, 100)):
         got = asyncio.run(Pruner(settings).prune(data, body, runtime, Budget.of_ms(PATIENT)))
         tokens = tokens_of(data["messages"])
         assert got == (body, ContextUse(tokens, tokens))
         assert got[0] is body
+    for most, is_pruned in ((tokens, False), (tokens - 1, True)):
+        assert (pruned(Pruner(Context(max_tokens=most)), data, runtime)[1].after != tokens) is is_pruned
 
 
 def test_a_shorter_body_keeps_every_other_field_and_its_place(runtime: Runtime) -> None:
     data = {"stream": True, "messages": long_talk(40), "x": {"é": [1, None, "\ud800"]}, "model": "m"}
-    body, use = pruned(Pruner(Context(max_tokens=500)), data, runtime)
+    counted = Counting(runtime)
+    body, use = pruned(Pruner(Context(max_tokens=500)), data, counted.runtime)
+    assert counted.threads == {"frontdesk-context_0"}, "the event loop had to wait"
     sent = json.loads(body)
     assert list(sent) == list(data)
     assert {**sent, "messages": 0} == {**data, "messages": 0}
@@ -439,6 +466,8 @@ def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_re
     assert len(data["messages"]) == 2000
     body = json_bytes(data)
     pruner = Pruner(Context(max_tokens=4000))
+    counted = Counting(runtime)
+    known: list[int] = []  # how many texts, by the time of the next request
     uses: list[ContextUse] = []
     took: list[float] = []
     ticks: list[float] = []
@@ -453,9 +482,10 @@ def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_re
         for seconds in (0.05, 100):  # too short for any machine, and long enough
             monkeypatch.setattr(context, "MAX_SECONDS", seconds)
             started = time.perf_counter()
-            uses.append((await pruner.prune(data, body, runtime, Budget.of_ms(PATIENT)))[1])
+            uses.append((await pruner.prune(data, body, counted.runtime, Budget.of_ms(PATIENT)))[1])
             took.append(time.perf_counter() - started)
             await asyncio.to_thread(wait_until, lambda: not pruner._goes_on, "the rest is read", 60)
+            known.append(len(counted.texts))
         ticking.cancel()
 
     asyncio.run(main())
@@ -463,9 +493,10 @@ def test_two_thousand_messages_take_a_bounded_time_and_are_pruned_by_the_next_re
     print(f"{len(took)} requests, at most {max(took):.3f} s each, the loop blocked for {blocked:.3f} s")
     assert [use.unpruned for use in uses] == ["over_budget", ""]
     assert (uses[-1].after or math.inf) <= 4000
+    assert known[1] == known[0] > 700
     # Counting the messages, one batch beyond the deadline, and whatever else the machine does.
     assert took[0] < 1
-    assert len(ticks) > 100, "the loop did nothing else meanwhile"
+    assert counted.threads == {"frontdesk-context_0"}, "the event loop had to wait"
 
 
 def test_reading_further_ends_also_where_it_never_gets_done(
@@ -492,16 +523,30 @@ def test_a_turn_is_embedded_once(runtime: Runtime) -> None:
 
 
 class Counting:
-    """A runtime whose router counts what it embeds."""
+    """A runtime whose router tells what it embeds, and where."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.texts: list[str] = []
+        self.threads: set[str] = set()
         self._embed = runtime.router.embed
         self.runtime = replace(runtime, router=self)
 
     def embed(self, normals: Sequence[str]) -> np.ndarray:
         self.texts += normals
+        self.threads.add(threading.current_thread().name)
         return self._embed(normals)
+
+
+def test_the_deadline_holds_for_each_batch_and_for_what_is_known(runtime: Runtime) -> None:
+    counted, embeddings = Counting(runtime), Embeddings()
+    texts = [f"where is order {number}" for number in range(2000)]
+    with pytest.raises(Unsure, match="over_budget"):
+        embeddings.of(texts, counted.runtime, time.monotonic() + 0.1)
+    assert 0 < len(counted.texts) < 2000
+    known = counted.texts[:]
+    assert len(embeddings.of(known, counted.runtime, math.inf)) == len(known) == len(counted.texts)
+    with pytest.raises(Unsure, match="over_budget"):
+        embeddings.of(known, counted.runtime, time.monotonic() - 1)
 
 
 def test_the_oldest_embeddings_are_forgotten(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,10 @@ def test_of_a_long_text_the_head_is_embedded(demo: Pipeline) -> None:
     first, second, third = router.embed(long)
     np.testing.assert_allclose(first, second, atol=1e-4)
     np.testing.assert_allclose(first, third, atol=1e-4)
+    ids = router._tokenizer.encode(long[0]).ids
+    row = np.array([[*ids[:63], ids[-1]]], np.int64)  # the text's end has a token of its own
+    feed = {"input_ids": row, "attention_mask": np.ones_like(row), **router._no_early_exit}
+    np.testing.assert_allclose(first, router._session.run(["sentence_embedding"], feed)[0][0], atol=1e-4)
     near, far = router.embed([head, "hi"])
     assert float(first @ near) > 0.8 > 0.5 > float(first @ far)
 
