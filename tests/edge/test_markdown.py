@@ -116,6 +116,7 @@ def test_words_numbers_dates_and_cjk_come_out_as_they_are(text: str) -> None:
         ("e.shop e.рф e.company", "`e.shop` `e.рф` e.company"),
         ("$//e.co|//e.co<//e.co", r"\$`//e.co`\|`//e.co`&lt;`//e.co`"),
         ("`//e.co`", "&#96;`//e.co`&#96;"),
+        ("//e.co\\[//e.co!", r"`//e.co`&#92;&#91;`//e.co`\!"),
         ("שלום 5", "\u2068שלום 5\u2069"),
     ],
 )
@@ -147,6 +148,7 @@ def test_what_is_not_seen_is_left_out(text: str, expected: str) -> None:
         ("http:/", "/evil", "", "`/evil`"),
         ("No.", "com", " a", "`com`"),
         ("a@", "b.c", "", "`b.c`"),
+        ("No", ".", "com", "`.`"),
         ("", "b", "@c", "`b`"),
         ("a ", "b", " @c", "b"),
         ("http: ", "evil", "", "evil"),

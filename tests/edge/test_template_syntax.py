@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_told_with_its_place_and_a_fix(text: str, said: s
         "`{get.a}`", "``` \n{get.a}\n```", "it`s {get.a}", "{get.a}`", "{get.a ? `b`}", "{get.a = b: `c}",
         "<{get.a}>", "<b>{get.a}</b>", "<!-- {get.a} -->", "<?{get.a}", "<https://e.co> {get.a}", "{get.a ? <}",
         "\\{get.a}", "\\\\\\{get.a}", "{get.a = b: \\}{get.a}", "a\\{each get.l}{item}{end}", "{get.a ? \\}",
-        "[a]({get.a})", "[a](https://e.co/{get.a})", "[a](https://e.co/(b)/{get.a})", '[a](b "{get.a}") c',
+        "[a]({get.a})", "[a](https://e.co/{get.a})", "[a](https://e.co/(b)/{get.a})", "[a](b(c) {get.a})", '[a](b "{get.a}") c',
         "[a](b [c](d) {get.a})", "[{get.a}]({get.a})", "[a]({get.a = b: c}{get.a})", "[a]({each get.l}b{end})",
         "{get.a ? [b](c}", "{get.a = b: [c](d}", "{each get.l}{item} [a]({end})", "{each get.l}{else}[a]({end})",
         "[a]: {get.a}", "[a]:\n{get.a}", "[^1]: {get.a}", "[a]{get.a}", "[a]{get.a = b: c}", "{get.a = b: [c]}{get.a}",
