@@ -22,6 +22,7 @@ PATH = ("get", "a")
         ("{get}", (Value(("get",)),)),
         ("{get.a ? not: known; yet}", (Value(PATH, "not: known; yet"),)),
         ("{get.a?}", (Value(PATH, ""),)),
+        ("{get.a}{get.com}", (Value(PATH), Value(("get", "com")))),
         ("{get.a = x: on; y z : off: 3}", (Choice(PATH, {"x": "on", "y z": "off: 3"}),)),
         ("{get.a=true:；;false:}", (Choice(PATH, {"true": "；", "false": ""}),)),
         ("{{get.a}} }}{{", ("{get.a} }{",)),
