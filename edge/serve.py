@@ -40,6 +40,7 @@ def serve(settings: Settings) -> None:
         create_app(settings),
         host=settings.host,
         port=settings.port,
+        workers=1,  # else $WEB_CONCURRENCY, which some platforms set and an application object cannot have
         http=_protocol(),
         access_log=False,
         log_level="warning",
