@@ -178,6 +178,6 @@ def _check_free(host: str, port: int) -> None:
 def _uvicorn() -> Any:  # noqa: ANN401 - a module
     try:
         import uvicorn
-    except ImportError as exc:
+    except ModuleNotFoundError as exc:
         raise ConfigError("Serving needs the extra 'server': pip install 'frontdesk[server]'.") from exc
     return uvicorn

@@ -89,9 +89,7 @@ def test_the_port_that_a_platform_sets() -> None:
     assert load({"PORT": "2"}).port == 2
     assert load({"PORT": ""}).port == 1
     assert load({"PORT": "2"}, port="3").port == 3
-    with pytest.raises(
-        ConfigError, match=r"the variable PORT is .tcp://10\.0\.0\.1:80.: expected a whole"
-    ):
+    with pytest.raises(ConfigError, match=r"the variable PORT is .tcp://10\.0\.0\.1:80.: expected a whole"):
         load({"PORT": "tcp://10.0.0.1:80"})
 
 
