@@ -16,6 +16,7 @@ from edge.hints import HintsKey, parse_keys
 from edge.toml import read_toml
 
 CONFIG_FILE = "frontdesk.toml"
+MIN_TOOL_TOKENS = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -55,6 +56,24 @@ class Upstream:
     first_byte_timeout: float = 600.0
     idle_timeout: float = 60.0
     max_connections: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How long a forwarded conversation may be, in estimated tokens; 0 is off.
+
+    Over ``max_tokens`` it is pruned to ``target_tokens`` (0: half of it). A text of a tool's message over
+    ``max_tool_tokens`` is cut to its head and tail.
+    """
+
+    max_tokens: int = 0
+    target_tokens: int = 0
+    max_tool_tokens: int = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is ever made shorter."""
+        return bool(self.max_tokens or self.max_tool_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +122,7 @@ class Settings:
     auth_check_url: str = ""
     auth_check_s: float = 60.0
     models: Mapping[str, str] = field(default_factory=dict)
+    context: Context = Context()
     hints_keys: tuple[HintsKey, ...] = ()
     tools: ToolSettings = ToolSettings()
     log: str = "json"
@@ -158,6 +178,17 @@ def _check_together(settings: Settings) -> None:
     if settings.auth == "proxy" and not settings.identity_header:
         raise ConfigError(
             'auth is proxy: name the header in which the proxy says who asks, identity_header = "…".'
+        )
+    context = settings.context
+    if context.target_tokens and not context.target_tokens < context.max_tokens:
+        raise ConfigError(
+            f"context.target_tokens is {context.target_tokens}: expected less than context.max_tokens, "
+            f"which is {context.max_tokens}."
+        )
+    if 0 < context.max_tool_tokens < MIN_TOOL_TOKENS:
+        raise ConfigError(
+            f"context.max_tool_tokens is {context.max_tool_tokens}: expected 0 for off, or at least "
+            f"{MIN_TOOL_TOKENS}, so that something is left of an output."
         )
 
 
@@ -281,8 +312,9 @@ def _secrets(value: object) -> dict[str, str]:
 
 
 # The tables of frontdesk.toml that are values of their own in Settings.
-_TABLES: Mapping[str, type] = {"upstream": Upstream, "tools": ToolSettings}
+_TABLES: Mapping[str, type] = {"upstream": Upstream, "tools": ToolSettings, "context": Context}
 _SECONDS = accept.number(float, 0.001, 3600)
+_TOKENS = accept.number(int, 0, 10_000_000)
 _SETTERS: dict[str, Callable[[object], Any]] = {
     "bundle": accept.path,
     "host": accept.host,
@@ -306,6 +338,9 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "hints_keys": _hints_keys,
     "tools_base_url": lambda value: accept.url(value).rstrip("/"),
     "tools_secrets": _secrets,
+    "context_max_tokens": _TOKENS,
+    "context_target_tokens": _TOKENS,
+    "context_max_tool_tokens": _TOKENS,
     "log": accept.one_of("json", "off"),
 }
 # Every plain field can be set from outside; a new one that is forgotten here fails at import.

@@ -31,7 +31,7 @@ from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Rela
 from edge.hints import SIGNATURE_HEADER
 from edge.host import Host
 from edge.identity import Identity
-from edge.outbound import body_of, hint_headers, hints_for, target_of
+from edge.outbound import Outbound, target_of
 from edge.pipeline import Pipeline, withhold
 from edge.prefetch import PATH as PREFETCH
 from edge.query import Query
@@ -63,6 +63,7 @@ class Endpoints:
         self.forwarder = forwarder
         self.identity = identity
         self.sinks = sinks
+        self.outbound = Outbound(settings, host)
         self.observing = settings.answering.mode == "observe"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +77,8 @@ class Endpoints:
         status, outcome = 200, "ok"
         try:
             check_framing(scope)
-            if not scope["path"].startswith("/health/"):
+            # Who collects a result shows the agent's signature, and has no credential of a user's.
+            if not scope["path"].startswith(("/health/", PREFETCH)):
                 exchange.caller, exchange.scope = self.identity.admit(scope)
             await self._endpoint(scope)(exchange, receive, send, relayed)
             status, outcome = relayed.status or 200, relayed.outcome
@@ -160,8 +162,7 @@ class Endpoints:
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
                 return await self._answer(exchange, send, decision.answer, query)
-        body = body_of(body, data, self.settings, carried)
-        return await self._forward(exchange, receive, send, relayed, body, carried)
+        return await self._forward(exchange, receive, send, relayed, body, data, carried)
 
     def _read(self, exchange: Exchange, body: bytes) -> dict[str, Any] | Decision:
         """The chat body, or the decision to forward it unread. Raises BadRequest."""
@@ -341,13 +342,14 @@ class Endpoints:
         send: Send,
         relayed: Relayed,
         body: bytes,
+        data: Mapping[str, Any] | None = None,
         carried: Carried = Carried(),
     ) -> None:
         own = self._own_headers(exchange)
-        decision = exchange.decision
-        if decision is not None and decision.reason is not Reason.BYPASS and not self.observing:
-            hints = hints_for(decision, self.host, exchange.budget.remaining_ms(), carried)
-            own += hint_headers(exchange, hints, body, self.settings)
+        if data is not None:
+            body = await self.outbound.body(exchange, body, data, carried)
+        if exchange.decision is not None and exchange.decision.reason is not Reason.BYPASS:
+            own += self.outbound.hints(exchange, body, carried)
         target = target_of(exchange.scope)
         request = self.forwarder.request(
             "POST", target, exchange.scope["headers"], own, body,

@@ -29,6 +29,11 @@ class Host:
         self.error: str | None = None
 
     @property
+    def runtime(self) -> Runtime | None:
+        """What the pipeline works with, None until the bundle is loaded."""
+        return None if self.pipeline is None else self.pipeline.runtime
+
+    @property
     def label(self) -> str:
         """``name@version`` of the bundle, "" without one."""
         if self.pipeline is None:

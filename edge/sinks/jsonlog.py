@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -38,6 +39,8 @@ def record(event: Served) -> dict[str, Any]:
     }
     if event.tools:
         line["tools"] = [_call(call) for call in event.tools]
+    if event.context is not None:
+        line["context"] = asdict(event.context)
     if event.decision is not None:
         line |= _decision(event.decision)
         if event.decision.observed is not None:

@@ -18,10 +18,12 @@ def _modules(names: str) -> set[str]:
     return {f"edge.{name}" for name in names.split()}
 
 
-VALUES = _modules("wire query decision complexity errors budget telemetry normaliser accept")
+VALUES = _modules(
+    "wire query decision complexity errors budget telemetry normaliser accept conversation markdown"
+)
 PARTS = _modules(
-    "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch markdown templates "
-    "template_syntax accept config"
+    "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch templates "
+    "template_syntax config context"
 )
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
