@@ -1,10 +1,12 @@
 """The ways of a turn through the agent, over a real LLM server."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,6 +18,7 @@ from hints import Hints, HintsKey
 from servers import DONE, LAST_CHUNK, SSE_HEAD, Do, ScriptedUpstream, chunk, delta, json_answer, wait_until
 from tools import Tool, ToolError, by_name
 
+README = Path(__file__).parents[2] / "examples/agent/README.md"
 PLAN = planned(("next_bus", {"line": "42"}))
 
 
@@ -567,6 +570,13 @@ def test_a_schema_that_would_check_nothing_is_refused_at_start(parameters: Any, 
 def test_two_tools_of_one_name_and_odd_names(names: list[str]) -> None:
     with pytest.raises(ValueError, match="name"):
         by_name([Tool(name, "", NOTHING, _nothing) for name in names], {})
+
+
+def test_the_readmes_tools_can_be_used() -> None:
+    [code] = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.S)
+    module: dict[str, Any] = {}
+    exec(code, module)
+    assert set(by_name(module["TOOLS"], {})) == {"get_vacation", "get_order"}
 
 
 def test_a_tool_is_as_slow_as_set(run_agent: Serve, log_lines: Log, llm: Llm) -> None:
