@@ -12,12 +12,16 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from edge.cache.expiry import zone_of
+
 _HEADER_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]*")
 # What means something else already, to HTTP or to us.
 _TAKEN = frozenset(
     b"accept-encoding authorization connection content-encoding content-length content-type cookie expect "
     b"host keep-alive te trailer traceparent transfer-encoding upgrade x-request-id".decode().split()
 )
+_REDIS_URL = re.compile(r"rediss?://[^/\s]+(/[0-9]{0,4})?|unix://\S+")
+MIN_TOKEN = 32
 _DIGITS = re.compile(r"[0-9]+(\.[0-9]*)?")
 
 
@@ -117,6 +121,36 @@ def url(value: object) -> str:
         httpx2.URL(address)
     except httpx2.InvalidURL as exc:
         raise ValueError("expected an address such as https://host/v1") from exc
+    return address
+
+
+def token(value: object) -> str:
+    """A credential that somebody chose, or "" for none: one that cannot be guessed."""
+    stripped = secret(value)
+    if stripped and len(stripped) < MIN_TOKEN:
+        raise ValueError(f"expected at least {MIN_TOKEN} characters, as `openssl rand -base64 32` makes them")
+    return stripped
+
+
+def zone(value: object) -> str:
+    """The name of a time zone."""
+    zone_of(text(value))
+    return str(value)
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Names, from a list or a text with commas."""
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list):
+        raise TypeError("expected a list of names")
+    return tuple(text(item).strip() for item in listed if item != "")
+
+
+def redis_url(value: object) -> str:
+    """The address of a Redis server, or "" for none."""
+    address = text(value)
+    if address and not (_REDIS_URL.fullmatch(address) and address.isprintable()):
+        raise ValueError("expected an address such as redis://host:6379/0, rediss://… or unix://…")
     return address
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from edge import accept
-from edge.cache.expiry import zone_of
 from edge.cache.settings import CacheSettings
 from edge.errors import ConfigError
 from edge.hints import HintsKey, parse_keys
@@ -24,7 +23,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 SECRET_NAME = re.compile("[A-Z][A-Z0-9_]{0,63}")
 _SECRET_VARIABLE = "FRONTDESK_SECRET_"  # noqa: S105 - a prefix of names
-_REDIS_URL = re.compile(r"(rediss?://[^/\s]+(/[0-9]{0,4})?|unix://\S+)")
 _USER_INFO = re.compile("//[^/]*@")
 
 
@@ -107,7 +105,7 @@ class Settings:
     client's credential before a desk that is not public answers; remembered for ``auth_check_s``
     seconds. ``budget_ms``: time to the first byte unless the request says otherwise. ``models``: names
     of models that clients send, mapped to the upstream's names. ``hints_keys``: the first signs hints;
-    without any they go unsigned.
+    without any they go unsigned. ``admin_token``: opens /admin; "" closes it.
     """
 
     bundle: Path = Path("models/demo")
@@ -129,6 +127,7 @@ class Settings:
     hints_keys: tuple[HintsKey, ...] = ()
     tools: ToolSettings = ToolSettings()
     cache: CacheSettings = field(default_factory=CacheSettings)
+    admin_token: str = field(default="", repr=False)
     log: str = "json"
 
 
@@ -252,7 +251,7 @@ def _set(settings: Settings, name: str, value: object, where: object) -> Setting
 
 def _shown(name: str, value: object) -> str:
     """What of a wrong value may be shown: keys and passwords may not."""
-    if name in ("upstream_api_key", "keys", "hints_keys", "tools_secrets", "cache_redis_url"):
+    if name in ("upstream_api_key", "keys", "hints_keys", "tools_secrets", "cache_redis_url", "admin_token"):
         return "cannot be used"
     shown = _USER_INFO.sub("//***@", value) if isinstance(value, str) else value
     return f"is {shown!r}"
@@ -315,26 +314,6 @@ def _secrets(value: object) -> dict[str, str]:
     return {name: accept.secret(secret) for name, secret in named.items()}
 
 
-def _zone(value: object) -> str:
-    zone_of(accept.text(value))
-    return str(value)
-
-
-def _topics(value: object) -> tuple[str, ...]:
-    """Topic ids, from a list or a text with commas."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list):
-        raise TypeError("expected a list of topics")
-    return tuple(accept.text(item).strip() for item in listed if item != "")
-
-
-def _redis_url(value: object) -> str:
-    address = accept.text(value)
-    if address and not (_REDIS_URL.fullmatch(address) and address.isprintable()):
-        raise ValueError("expected an address such as redis://host:6379/0, rediss:// or unix://")
-    return address
-
-
 # The tables of frontdesk.toml that are values of their own in Settings.
 _TABLES: Mapping[str, type] = {
     "upstream": Upstream, "tools": ToolSettings, "context": Context, "cache": CacheSettings,
@@ -367,15 +346,16 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "context_max_tokens": _TOKENS,
     "context_target_tokens": _TOKENS,
     "context_max_tool_tokens": _TOKENS,
+    "admin_token": accept.token,
     "cache_mode": accept.one_of("off", "exact", "semantic"),
     "cache_min_confidence": accept.number(float, 0, 1),
-    "cache_zone": _zone,
+    "cache_zone": accept.zone,
     "cache_data_version": accept.text,
-    "cache_never": _topics,
+    "cache_never": accept.names,
     "cache_max_entries": accept.number(int, 1, 10_000_000),
     "cache_max_bytes": accept.number(int, 100_000, 1_000_000_000_000),
     "cache_snapshot": accept.text,
-    "cache_redis_url": _redis_url,
+    "cache_redis_url": accept.redis_url,
     "cache_redis_timeout_ms": accept.number(int, 1, 10_000),
     "log": accept.one_of("json", "off"),
 }

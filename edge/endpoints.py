@@ -10,6 +10,8 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from edge.access import Access
+from edge.admin import PATH as ADMIN
+from edge.admin import Admin
 from edge.beside import JSON, Beside
 from edge.cache.cache import Cache
 from edge.caching import Caching
@@ -24,6 +26,7 @@ from edge.errors import (
 )
 from edge.exchange import Exchange, unix_now
 from edge.execution import Carried, forwarded
+from edge.feedback import Feedback
 from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed
 from edge.host import Host
 from edge.identity import Identity
@@ -59,6 +62,8 @@ class Endpoints:
         self.sinks = sinks
         self.access = Access(settings, identity)
         self.outbound = Outbound(settings, host, forwarder)
+        self.feedback = Feedback(settings, cache)
+        self.admin = Admin(settings, cache, self.feedback)
         self.caching = Caching(settings, host, self.access, cache)
         self.beside = Beside(settings, host, forwarder, self.outbound, self.access)
         self.observing = settings.answering.mode == "observe"
@@ -74,8 +79,8 @@ class Endpoints:
         status, outcome = 200, "ok"
         try:
             check_framing(scope)
-            # Who collects a result shows the agent's signature, and has no credential of a user's.
-            if not scope["path"].startswith(("/health/", PREFETCH)):
+            # Who collects a result shows the agent's signature, an operator a token; neither is a user.
+            if not scope["path"].startswith(("/health/", PREFETCH, ADMIN)):
                 exchange.caller, exchange.scope = self.identity.admit(scope)
             await self._endpoint(scope)(exchange, receive, send, relayed)
             status, outcome = relayed.status or 200, relayed.outcome
@@ -114,6 +119,9 @@ class Endpoints:
         }
         ours: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {
             "/v1/classify": ("POST", self.beside.classify),
+            "/v1/feedback": ("POST", self.feedback.endpoint),
+            "/admin/cache": ("GET", self.admin.cache),
+            "/admin/cache/purge": ("POST", self.admin.purge),
             "/health/liveness": ("GET", self.beside.liveness),
             "/health/readiness": ("GET", self.beside.readiness),
         }
@@ -163,9 +171,13 @@ class Endpoints:
             decision = exchange.decision
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
+                self.feedback.given(exchange)
                 return await self._answer(exchange, send, decision.answer, query)
         async with self.caching.filling(filling, exchange, relayed):
-            return await self.outbound.forward(exchange, receive, send, relayed, body, data, carried)
+            await self.outbound.forward(exchange, receive, send, relayed, body, data, carried)
+        if exchange.cache is not None and exchange.cache.outcome == "stored":
+            self.feedback.given(exchange)
+        return None
 
     def _read(self, exchange: Exchange, body: bytes) -> dict[str, Any] | Decision:
         """The chat body, or the decision to forward it unread. Raises BadRequest."""

@@ -4,8 +4,9 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from starlette.types import Scope, Send
 
@@ -27,8 +28,8 @@ class Exchange:
     """What belongs to one request from its arrival to its last byte."""
 
     __slots__ = (
-        "budget", "bundle", "cache", "caller", "calls", "context", "debug", "decision", "first_byte_ms",
-        "request_id", "scope", "spans", "traceparent",
+        "audit", "budget", "bundle", "cache", "caller", "calls", "context", "debug", "decision",
+        "first_byte_ms", "request_id", "scope", "spans", "traceparent",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, default_budget_ms: int) -> None:
@@ -40,6 +41,7 @@ class Exchange:
         self.calls: tuple[ToolCall, ...] = ()
         self.context: ContextUse | None = None
         self.cache: CacheUse | None = None
+        self.audit: Mapping[str, Any] | None = None
         self.first_byte_ms: float | None = None
         given = self.header(b"x-request-id")
         self.request_id = given if _REQUEST_ID.fullmatch(given) else f"req_{secrets.token_hex(12)}"
@@ -175,6 +177,7 @@ class Exchange:
             tools=self.calls,
             context=self.context,
             cache=self.cache,
+            audit=self.audit,
         )
         for sink in sinks:
             try:

@@ -1,8 +1,9 @@
 """What happened, as data: the spans of one request, and the event that sinks receive."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from edge.decision import Decision
 
@@ -92,6 +93,7 @@ class CacheUse:
 class Served:
     """One finished request. It holds no text of any message.
 
+    ``audit``: what was done to the cache on somebody's demand, as JSON can hold it.
     ``outcome``: ``ok``, ``client_left``, ``upstream_failed`` (mid-stream) or an error code.
     ``first_byte_ms`` and ``total_ms`` count from the arrival of the body.
     """
@@ -111,6 +113,7 @@ class Served:
     tools: tuple[ToolCall, ...] = ()
     context: ContextUse | None = None
     cache: CacheUse | None = None
+    audit: Mapping[str, Any] | None = None
 
 
 Sink = Callable[[Served], None]

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -105,21 +105,37 @@ class Cache:
         """How long the agent takes for a whole answer on a topic; None before the first."""
         return self._fill_ms.get(topic)
 
-    def purge(self, selector: Selector, *, dry_run: bool = False) -> int:
-        """Forget the entries that a selector means, and whatever is on its way; their number."""
+    async def purge(self, selector: Selector, *, dry_run: bool = False) -> dict[str, int]:
+        """Forget the entries that a selector means, and whatever is on its way; how many there were."""
         ids = self.memory.select(selector)
         if not dry_run:
             self.generation += 1
             for id_ in ids:
                 self.memory.drop(id_)
             self.counts["purged"] += len(ids)
-        return len(ids)
+        return {"entries": len(ids)}
 
-    def evict(self, id_: str) -> bool:
+    async def evict(self, id_: str) -> bool:
         """Forget one entry, because somebody said that it is wrong; whether there was one."""
         gone = self.memory.drop(id_)
         self.counts["evicted_as_wrong"] += gone
         return gone
+
+    def state(self) -> dict[str, Any]:
+        """What is held and what happened, as JSON can hold it. No text of anybody's."""
+        settings, memory = self.settings, self.memory
+        return {
+            "mode": settings.mode,
+            "data_version": settings.data_version,
+            "entries": len(memory),
+            "max_entries": settings.max_entries,
+            "bytes": memory.bytes,
+            "max_bytes": settings.max_bytes,
+            "evicted": memory.evicted,
+            "on_their_way": len(self.flights),
+            "counts": dict(sorted(self.counts.items())),
+            "topics": dict(sorted(memory.by_topic().items())),
+        }
 
     def _exact(self, question: Question, max_age: float | None) -> Hit | None:
         entry = self.memory.get(question.id)

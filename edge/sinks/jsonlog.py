@@ -43,6 +43,8 @@ def record(event: Served) -> dict[str, Any]:
         line["context"] = asdict(event.context)
     if event.cache is not None:
         line["cache"] = _cache(event.cache)
+    if event.audit is not None:
+        line["audit"] = dict(event.audit)
     if event.decision is not None:
         line |= _decision(event.decision)
         if event.decision.observed is not None:
