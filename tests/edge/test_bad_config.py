@@ -42,6 +42,20 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "context_max_tokens": (["-1", "'8k'", "1.5", "true", "10000001"], WHOLE),
     "context_target_tokens": (["-1", "'x'", "[]"], WHOLE),
     "context_max_tool_tokens": (["-1", "nan", "{}"], WHOLE),
+    "admin_token": (["5", "'short'", "'with b c in it and long enough to be a token'"], "expected"),
+    "cache_mode": (["'on'", "true", "''", "[]"], "expected one of off, exact, semantic"),
+    "cache_min_confidence": (["-0.1", "1.1", "nan", "'x'"], "expected a number from 0 to 1"),
+    "cache_zone": (["'Nowhere'", "8", "''", "'UTC+8'"], "expected a t"),
+    "cache_data_version": (["5", "[]", "1979-05-27"], TEXT),
+    "cache_never": (["5", "[5]", "{}"], "expected a"),
+    "cache_max_entries": (["0", "1.5", "'10k'"], WHOLE),
+    "cache_max_bytes": (["0", "99999", "'64MB'"], WHOLE),
+    "cache_snapshot": (["5", "['x']"], TEXT),
+    "cache_redis_url": (
+        ["5", "'host:6379'", "'http://h'", "'redis://'", "'redis://:b c@h'", "'redis://h/x'", "'unix://'"],
+        "expected a",
+    ),
+    "cache_redis_timeout_ms": (["0", "1.5", "10001"], WHOLE),
     "upstream_base_url": (
         ["'host'", "''", "'ftp://h'", "'http://'", "'https://h:0'", "'http://h:x'"],
         ADDRESS,
@@ -75,7 +89,7 @@ def test_no_setting_is_left_out() -> None:
 def test_a_wrong_value_is_told_with_file_line_and_fix(path: Path, name: str, value: str, told: str) -> None:
     table, _, inner = (
         name.partition("_")
-        if name.startswith(("upstream_", "hints_", "tools_", "context_"))
+        if name.startswith(("upstream_", "hints_", "tools_", "context_", "cache_"))
         else ("", "", name)
     )
     value = value.replace("'", '"')
@@ -92,7 +106,7 @@ def test_a_wrong_value_is_told_with_file_line_and_fix(path: Path, name: str, val
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [
-        ("\nprot = 1\n", 2, "prot is not a setting. Settings: answering,"),
+        ("\nprot = 1\n", 2, "prot is not a setting. Settings: admin_token,"),
         ("Port = 1\n", 1, "Port is not a setting"),
         ("[server]\nport = 1\n", 1, "server is not a setting"),
         ("upstream = 5\n", 1, "upstream is not a setting"),

@@ -759,7 +759,7 @@ def test_an_answer_that_was_asked_for_before_a_purge_is_not_kept(
 
 
 async def _purge(cache: Cache) -> int:
-    return cache.purge(Selector("all"))
+    return (await cache.purge(Selector("all")))["entries"]
 
 
 def test_a_fault_in_the_cache_is_a_forward(
