@@ -9,7 +9,7 @@ from typing import Any
 
 from edge.access import Access
 from edge.bundle import Bundle
-from edge.cache.cache import Cache, Hit, Pairs, Question
+from edge.cache.cache import Cache, Hit, Question
 from edge.cache.control import Control
 from edge.cache.eligible import why_not
 from edge.cache.entry import Entry, entry_id, unit_vector
@@ -121,11 +121,10 @@ class Caching:
             return None
         control = Control.of(exchange.scope["headers"])
         question = self._question(bundle, decision, exchange, query, data)
-        pairs = self._pairs(bundle)
         recorder = Recorder(exchange.caller.user if self._settings.identity_header else "")
         failures = 0
         while not control.fresh:
-            hit = self._cache.find(question, control.max_age, pairs)
+            hit = self._cache.find(question, control.max_age)
             if hit is not None:
                 self._answer(exchange, decision, hit)
                 return None
@@ -186,10 +185,6 @@ class Caching:
             volatility=topic.volatility,
             vector=unit_vector(decision.reading.embedding),
         )
-
-    def _pairs(self, bundle: Bundle) -> Pairs | None:
-        """What judges two questions; None: only the same words are the same question."""
-        return None
 
     def _patience(self, flight: Flight, question: Question, query: Query, exchange: Exchange) -> float | None:
         """For how many seconds a turn waits for another's answer; None: until that is there.

@@ -13,6 +13,7 @@ FrontdeskError
     ├── NotFound           404
     ├── MethodNotAllowed   405
     ├── NotReady           503
+    ├── PurgeIncomplete    503
     ├── UpstreamUnset      503
     ├── UpstreamUnreachable 502
     ├── ToolFailed         502
@@ -122,6 +123,13 @@ class NotReady(RequestError):
     status = 503
     code = "not_ready"
     repeatable = True
+
+
+class PurgeIncomplete(RequestError):
+    """What was to be forgotten may come back, or is still elsewhere; the message says what to do."""
+
+    status = 503
+    code = "purge_incomplete"
 
 
 class UpstreamUnset(RequestError):

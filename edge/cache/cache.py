@@ -1,8 +1,10 @@
 """The cache as a whole: looks for an answer tier by tier, and keeps what was found worth keeping."""
 
+import asyncio
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,10 +15,13 @@ from edge.cache.flights import Flights
 from edge.cache.memory import Memory
 from edge.cache.selector import Selector
 from edge.cache.settings import CacheSettings
+from edge.cache.snapshot import Snapshot
+from edge.errors import PurgeIncomplete
 from edge.normaliser import Lang
 
 # How many of the most similar questions are compared word by word.
 CANDIDATES = 4
+_HOUSEKEEPING_SECONDS = 60.0
 # How far a new time moves the mean of a topic's.
 _NEW_SHARE = 0.2
 
@@ -68,20 +73,35 @@ class Hit:
 class Cache:
     """The tiers of one process. Not for two threads at once."""
 
-    def __init__(self, settings: CacheSettings, clock: Clock = Clock()) -> None:
+    def __init__(self, settings: CacheSettings, clock: Clock = Clock(), pairs: Pairs | None = None) -> None:
         self.settings = settings
         self.clock = clock
+        self.pairs = pairs
         self.memory = Memory(settings.max_entries, settings.max_bytes, clock)
+        self.snapshot = Snapshot(Path(settings.snapshot), self.memory) if settings.snapshot else None
         self.flights = Flights()
         self.counts: Counter[str] = Counter()
         self.generation = 0
         self._fill_ms: dict[str, float] = {}
 
-    def find(self, question: Question, max_age: float | None, pairs: Pairs | None) -> Hit | None:
+    async def run(self, bundle: str) -> None:
+        """Take in what was kept over a restart, then keep house until cancelled. ``bundle``: its label."""
+        if self.snapshot is not None:
+            await self.snapshot.load(bundle=bundle, data_version=self.settings.data_version)
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            self.memory.sweep()
+            if self.snapshot is not None:
+                await self.snapshot.save()
+
+    async def close(self) -> None:
+        """Keep what is there for the next start."""
+        if self.snapshot is not None:
+            await self.snapshot.save()
+
+    def find(self, question: Question, max_age: float | None) -> Hit | None:
         """The answer to a question from this process's memory, no older than ``max_age`` seconds."""
-        hit = self._exact(question, max_age)
-        if hit is None and pairs is not None and question.vector is not None:
-            hit = self._semantic(question, max_age, pairs)
+        hit = self._exact(question, max_age) or self._semantic(question, max_age)
         if hit is not None:
             self.memory.used(hit.entry.id)
             self.counts[f"hits_{hit.tier}"] += 1
@@ -113,12 +133,14 @@ class Cache:
             for id_ in ids:
                 self.memory.drop(id_)
             self.counts["purged"] += len(ids)
+            self._forget_file()
         return {"entries": len(ids)}
 
     async def evict(self, id_: str) -> bool:
         """Forget one entry, because somebody said that it is wrong; whether there was one."""
         gone = self.memory.drop(id_)
         self.counts["evicted_as_wrong"] += gone
+        self._forget_file()
         return gone
 
     def state(self) -> dict[str, Any]:
@@ -141,8 +163,10 @@ class Cache:
         entry = self.memory.get(question.id)
         return Hit(entry, 1.0, "exact") if entry is not None and self._is_young(entry, max_age) else None
 
-    def _semantic(self, question: Question, max_age: float | None, pairs: Pairs) -> Hit | None:
-        assert question.vector is not None  # noqa: S101 - the caller has looked
+    def _semantic(self, question: Question, max_age: float | None) -> Hit | None:
+        pairs = self.pairs
+        if pairs is None or question.vector is None or self.settings.mode != "semantic":
+            return None
         for similarity, entry in self.memory.nearest(question.scope, question.vector, CANDIDATES):
             if not similarity >= pairs.min_similarity:  # neither is NaN similar to anything
                 return None
@@ -158,6 +182,17 @@ class Cache:
         if differs is not None:
             self.counts[f"differs_{differs}"] += 1
         return differs is None
+
+    def _forget_file(self) -> None:
+        """Remove what a restart would bring back. Raises PurgeIncomplete."""
+        if self.snapshot is not None:
+            try:
+                self.snapshot.forget()
+            except OSError as exc:
+                raise PurgeIncomplete(
+                    f"The entries are gone from memory, and come back with a restart: the snapshot cannot be "
+                    f"removed ({exc.strerror}). Remove it and purge again."
+                ) from exc
 
     def _is_young(self, entry: Entry, max_age: float | None) -> bool:
         return entry.age(self.clock.wall()) <= (math.inf if max_age is None else max_age)

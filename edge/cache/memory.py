@@ -33,6 +33,8 @@ class _Held:
 class Memory:
     """At most ``max_entries`` and ``max_bytes``; beyond, what is expected to save least goes.
 
+    ``changes`` counts what came and went.
+
     The expected saving is hits × time saved, aged as in GreedyDual with frequency (Cherkasova 1998): every
     hit adds what it saved to the priority of the last entry that had to go, so old fame fades.
     """
@@ -46,6 +48,7 @@ class Memory:
         self._level = 0.0
         self.bytes = 0
         self.evicted = 0
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -87,6 +90,7 @@ class Memory:
             return False
         held.priority = self._priority(held)
         self._held[entry.id] = held
+        self.changes += 1
         self.bytes += held.size
         if entry.vector is not None:
             shelf = self._shelves.setdefault(entry.scope, Shelf(len(entry.vector)))
@@ -102,6 +106,7 @@ class Memory:
         held = self._held.pop(id_, None)
         if held is None:
             return False
+        self.changes += 1
         self.bytes -= held.size
         shelf = self._shelves.get(held.entry.scope)
         if shelf is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -779,3 +780,32 @@ def test_a_fault_in_the_cache_is_a_forward(
     assert "The cache failed" in caplog.text
     assert "could not be kept" in caplog.text
     assert "Pro" not in caplog.text
+
+
+def test_a_restart_begins_with_what_was_kept(
+    started: Started, agent: ScriptedUpstream, tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, snapshot=str(tmp_path / "cache.jsonl"))
+    with started(cache=settings) as relay:
+        ask(relay)
+    with started(cache=settings) as relay:
+        wait_until(lambda: len(relay.cache.memory) == 1, "the warm start")
+        assert why(ask(relay)) == SERVED
+    assert len(agent.requests) == 1
+    with started(cache=settings, volatility="personal") as relay:  # what a topic has become counts
+        wait_until(lambda: len(relay.cache.memory) == 1, "the warm start")
+        assert why(ask(relay)) == FORWARDED
+
+
+def test_what_was_purged_does_not_come_back_with_a_restart(
+    started: Started, agent: ScriptedUpstream, tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, snapshot=str(tmp_path / "cache.jsonl"))
+    with started(cache=settings) as relay:
+        ask(relay)
+    with started(cache=settings) as relay:
+        wait_until(lambda: len(relay.cache.memory) == 1, "the warm start")
+        asyncio.run_coroutine_threadsafe(_purge(relay.cache), relay.served.loop).result(5)
+        assert not list(tmp_path.iterdir())
+    with started(cache=settings) as relay:
+        assert why(ask(relay)) == FORWARDED
