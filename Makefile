@@ -12,10 +12,10 @@ NODE_CLIENT := tests/contract/node
 run: $(VENV)/.serve
 	@$(BIN)/frontdesk dev --bundle models/demo --agent examples/agent/agent.py --port $(PORT)
 
-test: $(VENV)/.dev $(NODE_CLIENT)/node_modules/.done browser lint
+test: $(VENV)/.dev $(VENV)/redis-stack $(NODE_CLIENT)/node_modules/.done browser lint
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-all: $(VENV)/.distill $(NODE_CLIENT)/node_modules/.done browser lint
+test-all: $(VENV)/.distill $(VENV)/redis-stack $(NODE_CLIENT)/node_modules/.done browser lint
 	$(BIN)/python -m pytest -q
 
 lint: $(VENV)/.dev
@@ -47,6 +47,11 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.distill: pyproject.toml $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -e '.[dev,distill]'
 	@touch $@
+
+# The shared cache is tested on a real Redis Stack, which exists so for Linux on x86-64 alone.
+$(VENV)/redis-stack: tests/redis_stack.py | $(VENV)/.dev
+	@case "$$(uname -sm)" in "Linux x86_64") $(BIN)/python tests/redis_stack.py $@ && touch $@;; \
+	  *) echo "No Redis Stack for this machine: its tests are skipped";; esac
 
 # npm ci removes node_modules first, so the mark is gone until all of it is there.
 $(NODE_CLIENT)/node_modules/.done: $(NODE_CLIENT)/package.json $(NODE_CLIENT)/package-lock.json

@@ -40,25 +40,22 @@ def create_app(
     kept = Cache(settings.cache) if cache is None else cache
     endpoints = Endpoints(settings, shown, forwarder, identity, kept, sinks)
 
-    async def keep_cache(loading: asyncio.Task[None] | None) -> None:
-        if loading is not None:
-            await asyncio.wait([loading])  # only then is it known which entries are the bundle's
-        await kept.run(shown.label)
-
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         # In a thread, so that the server accepts, and forwards, from its first moment on.
         loading = None
         if shown.pipeline is None:
             loading = asyncio.create_task(asyncio.to_thread(shown.load, settings))
-        keeping = asyncio.create_task(keep_cache(loading)) if settings.cache.mode != "off" else None
-        yield
+
+        async def label() -> str:
+            if loading is not None:
+                await asyncio.wait([loading])
+            return shown.label
+
+        async with kept.running(label):
+            yield
         if loading is not None:
             await loading
-        if keeping is not None:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
-            await kept.close()
         await forwarder.close()
         await shown.close()
         await identity.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 from edge.access import Access
 from edge.bundle import Bundle
-from edge.cache.cache import Cache, Hit, Question
+from edge.cache.cache import Cache, Hit, Mark, Question
 from edge.cache.control import Control
 from edge.cache.eligible import why_not
 from edge.cache.entry import Entry, entry_id, unit_vector
@@ -33,6 +33,8 @@ logger = logging.getLogger("frontdesk")
 
 # How many of a crowd ask the agent, one after the other, before it is thought to be down.
 _TRIES = 2
+# What of the budget a turn may wait for what several servers share.
+_SHARED_SHARE = 0.1
 
 
 @dataclass(slots=True)
@@ -41,7 +43,7 @@ class Filling:
 
     question: Question
     recorder: Recorder
-    generation: int
+    mark: Mark
     flight: Flight | None
 
 
@@ -99,8 +101,9 @@ class Caching:
                 logger.exception("The answer to the request %s could not be kept.", exchange.request_id)
             if outcome is Landed.NOTHING:
                 outcome = _landed(relayed)
-            if filling.flight is not None:
-                self._cache.flights.land(filling.flight, outcome)
+            self._land(filling.flight, outcome)
+            if isinstance(outcome, Entry):
+                await self._cache.share(outcome, filling.mark)
 
     async def _open(
         self,
@@ -119,34 +122,64 @@ class Caching:
         if why is not None:
             exchange.cache = CacheUse("none", why)
             return None
-        control = Control.of(exchange.scope["headers"])
         question = self._question(bundle, decision, exchange, query, data)
-        recorder = Recorder(exchange.caller.user if self._settings.identity_header else "")
-        failures = 0
-        while not control.fresh:
-            hit = self._cache.find(question, control.max_age)
-            if hit is not None:
-                self._answer(exchange, decision, hit)
-                return None
-            flight = self._cache.flights.get(question.id)
-            if flight is None:
-                break
-            landed = await flight.wait(self._patience(flight, question, query, exchange))
-            if isinstance(landed, Entry):
-                self._cache.counts["hits_waited"] += 1
-                self._answer(exchange, decision, Hit(landed, 1.0, "waited"))
-                return None
-            failures += landed is Landed.FAILED
-            if landed is Landed.NOTHING or failures == _TRIES:
+        control = Control.of(exchange.scope["headers"])
+        flight: Flight | None = None
+        if not control.fresh:
+            found = await self._look(question, control, query, exchange)
+            if isinstance(found, Flight):
+                flight, found = found, await self._look_further(found, question, control, exchange)
+            elif found is None:
                 exchange.cache = CacheUse("miss", "not_shared")
+                return None
+            if found is not None:
+                self._answer(exchange, decision, found)
                 return None
         self._cache.counts["misses"] += 1
         if not control.store:
+            self._land(flight, Landed.LEFT)
             exchange.cache = CacheUse("miss", "no_store")
             return None
-        # Whoever wants a new answer has it alone: others may take what is there.
-        flight = None if control.fresh else self._cache.flights.start(question.id)
-        return Filling(question, recorder, self._cache.generation, flight)
+        recorder = Recorder(exchange.caller.user if self._settings.identity_header else "")
+        return Filling(question, recorder, self._cache.mark(), flight)
+
+    async def _look(
+        self, question: Question, control: Control, query: Query, exchange: Exchange
+    ) -> Hit | Flight | None:
+        """An answer that is here or on its way; a flight, if it is for this turn to ask; else None."""
+        failures = 0
+        while True:
+            hit = self._cache.find(question, control.max_age)
+            if hit is not None:
+                return hit
+            flight = self._cache.flights.get(question.id)
+            if flight is None:
+                return self._cache.flights.start(question.id)
+            landed = await flight.wait(self._patience(flight, question, query, exchange))
+            if isinstance(landed, Entry):
+                self._cache.counts["hits_waited"] += 1
+                return Hit(landed, 1.0, "waited")
+            failures += landed is Landed.FAILED
+            if landed is Landed.NOTHING or failures == _TRIES:
+                return None
+
+    async def _look_further(
+        self, flight: Flight, question: Question, control: Control, exchange: Exchange
+    ) -> Hit | None:
+        """An answer of what several servers share, which ends the flight."""
+        outcome: Entry | Landed | None = Landed.NOTHING
+        try:
+            seconds = _SHARED_SHARE * exchange.budget.remaining_ms() / 1000
+            hit = await self._cache.find_shared(question, control.max_age, seconds)
+            outcome = None if hit is None else hit.entry
+            return hit
+        finally:
+            if outcome is not None:
+                self._land(flight, outcome)
+
+    def _land(self, flight: Flight | None, outcome: Entry | Landed) -> None:
+        if flight is not None:
+            self._cache.flights.land(flight, outcome)
 
     def _question(
         self,
@@ -233,7 +266,7 @@ class Caching:
             fill_ms=fill_ms,
             vector=question.vector,
         )
-        if not self._cache.store(entry, filling.generation):
+        if not self._cache.store(entry, filling.mark):
             exchange.cache = CacheUse("miss", "purged")
             return None
         exchange.cache = CacheUse("stored", id=entry.id)

@@ -61,7 +61,7 @@ class Feedback:
         given = self._given.get(request_id)
         if given is None or given.asker != _asker(exchange):
             raise NotFound("There is no such answer of yours: it was judged before, or is too long ago.")
-        del self._given[request_id]
+        del self._given[request_id]  # each answer is judged once
         evicted = verdict == "wrong" and bool(given.entry) and await self._cache.evict(given.entry)
         self.verdicts[f"{given.path}_{verdict}"] += 1
         told = {"verdict": verdict, "path": given.path, "topic": given.topic or None, "evicted": evicted}

@@ -1,5 +1,6 @@
 """Fixtures for tests against real servers."""
 
+import os
 import queue
 import socket
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from redis_stack import FOLDER, RedisStack
 from servers import DEMO, Desk, Relay, ScriptedUpstream, Start, open_client, serve
 
 from edge.app import create_app
@@ -101,6 +103,24 @@ def relay(shared_relay: Relay, upstream: ScriptedUpstream) -> Iterator[Relay]:
 def client(relay: Relay) -> Iterator[httpx2.Client]:
     with open_client(relay.url) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisStack]:
+    """A real Redis Stack, started once; `make test` fetches it."""
+    if not RedisStack.is_there():
+        # What guards a deployment must not go untested unseen.
+        missing = f"no Redis Stack: python tests/redis_stack.py {FOLDER}"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
+    with RedisStack() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_stack(redis_server: RedisStack) -> RedisStack:
+    """The session's Redis Stack, empty and up."""
+    redis_server.reset()
+    return redis_server
 
 
 @pytest.fixture(scope="session")

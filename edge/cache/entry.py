@@ -27,6 +27,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "stored": (int, float),
     "fill_ms": (int, float),
 }
+_SKEW_SECONDS = 60.0
 # A vector that is not of length 1 is none: of NaN, of a text that left early, or of another space.
 _LENGTH_TOLERANCE = 1e-2
 
@@ -74,6 +75,10 @@ class Entry:
         if self.expires is None:
             return math.inf
         return max(0.0, min(self.expires - now, self.expires - self.stored))
+
+    def is_believed(self, now: float) -> bool:
+        """Whether it may be served: it has not ended, and was not stored by a clock that is far ahead."""
+        return self.left(now) > 0 and (self.expires is None or self.stored <= now + _SKEW_SECONDS)
 
     def record(self) -> dict[str, Any]:
         """The entry as JSON can hold it."""

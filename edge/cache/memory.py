@@ -12,9 +12,6 @@ from edge.cache.entry import Entry
 from edge.cache.selector import Selector
 from edge.cache.shelf import Shelf
 
-# An entry of the future was stored by a clock that is ahead; by more than this it is not believed.
-_SKEW_SECONDS = 60.0
-
 
 class _Held:
     """An entry in memory; its vector is in its scope's shelf. ``until``: on the clock that only grows."""
@@ -83,7 +80,7 @@ class Memory:
         self.drop(entry.id)
         wall = self._clock.wall()
         left = min(seconds, entry.left(wall))
-        if left <= 0 or (entry.expires is not None and entry.stored > wall + _SKEW_SECONDS):
+        if left <= 0 or not entry.is_believed(wall):
             return False
         held = _Held(entry, self._clock.mono() + left)
         if held.size > self._max_bytes:

@@ -21,11 +21,15 @@ def _modules(names: str) -> set[str]:
 VALUES = _modules("wire query decision complexity errors budget telemetry normaliser conversation markdown")
 PARTS = _modules(
     "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch templates "
-    "template_syntax config context"
+    "template_syntax config context breaker"
 )
 PARTS |= {name for name in SOURCES if name.startswith(("edge.stages.", "edge.cache"))} - VALUES
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
-LAZY = {"edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"}, "edge.serve": {"uvicorn"}}
+LAZY = {
+    "edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"},
+    "edge.serve": {"uvicorn"},
+    "edge.cache.redis_store": {"redis"},
+}
 UPPER = _modules(
     "pipeline host classify forward exchange execution access outbound caching feedback admin beside endpoints app cli flags "
     "serve"
@@ -78,8 +82,10 @@ def test_the_runtime_imports_only_what_it_may(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(LAZY))
 def test_the_commands_load_more_only_when_they_need_it(name: str) -> None:
     tree = ast.parse(SOURCES[name].read_text("utf-8"))
-    later = {id(node) for top in tree.body if isinstance(top, ast.FunctionDef) for node in ast.walk(top)}
-    at_once = ast.Module([node for node in tree.body if id(node) not in later], [])
+    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    later = {id(node) for top in functions for node in ast.walk(top)}
+    named = {id(node) for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))}
+    at_once = ast.Module([n for n in ast.walk(tree) if id(n) in named - later], [])  # type: ignore[misc]
     assert foreign(imports_of(at_once, name)) == set()
 
 

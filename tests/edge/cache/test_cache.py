@@ -38,7 +38,7 @@ def cache_of(
 
 def store(cache: Cache, *entries: Any) -> None:
     for entry in entries:
-        assert cache.store(entry, cache.generation)
+        assert cache.store(entry, cache.mark())
 
 
 NEAR = {"vector": vector_of(1.0, 0.2)}
@@ -160,19 +160,19 @@ def test_hits_count_for_the_entry_that_served() -> None:
 
 def test_nothing_that_was_on_its_way_survives_a_purge() -> None:
     cache = cache_of()
-    before = cache.generation
+    before = cache.mark()
     asyncio.run(cache.purge(Selector("topic", "another one")))
     assert not cache.store(entry_of(), before)
     assert cache.find(question_of(), None) is None
-    assert cache.store(entry_of(), cache.generation)
+    assert cache.store(entry_of(), cache.mark())
 
 
 def test_a_dry_purge_changes_nothing() -> None:
     cache = cache_of()
     store(cache, entry_of())
-    before = cache.generation
+    before = cache.mark()
     assert asyncio.run(cache.purge(Selector("all"), dry_run=True)) == {"entries": 1}
-    assert cache.generation == before
+    assert cache.mark() == before
     assert cache.find(question_of(), None) is not None
 
 
@@ -189,7 +189,7 @@ def test_the_expected_time_follows_what_was_observed() -> None:
 
 def test_expiry_of_the_future_and_of_the_past_is_not_kept_and_not_told_as_such() -> None:
     cache = cache_of()
-    cache.store(entry_of(expires=NOON - 1), cache.generation)
+    cache.store(entry_of(expires=NOON - 1), cache.mark())
     assert cache.find(question_of(), None) is None
     assert cache.counts["no_room"] == 1
 
