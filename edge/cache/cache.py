@@ -36,7 +36,7 @@ _NEW_SHARE = 0.2
 
 
 class Pairs(Protocol):
-    """Judges whether two questions share their answer; part of a bundle.
+    """Judges whether two questions share their answer.
 
     ``min_similarity``: the least cosine, clipped to [0, 1], at which they may.
     """
@@ -46,18 +46,25 @@ class Pairs(Protocol):
         """The threshold."""
         ...
 
-    def differs(self, a: str, b: str, lang: Lang) -> str | None:
-        """The first thing in which two questions, in their reading forms, differ; None: in nothing."""
+    def apart(self, similarity: float, a: str, b: str, lang: Lang) -> str | None:
+        """Why two questions need two answers, in snake_case; None where one will do.
+
+        ``a`` and ``b``: as ``Normaliser.typed`` gives them; ``similarity``: of their embeddings.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, in one scope. ``normal``: its reading form; ``vector``: None where it has none."""
+    """What is asked, in one scope. ``normal``: its reading form; ``typed``: the same with its capitals.
+
+    ``vector``: its embedding, None where it has none.
+    """
 
     id: str
     scope: str
     normal: str = field(repr=False)
+    typed: str = field(repr=False)
     lang: Lang
     topic: str
     tags: tuple[str, ...]
@@ -162,7 +169,7 @@ class Cache:
             else:
                 return None
             alive = one.entry.is_believed(self.clock.wall())
-            same = tier == "exact" or self._serves(question, one.entry)
+            same = tier == "exact" or self._serves(question, one.entry, one.similarity)
             if alive and same and self._is_young(one.entry, max_age):
                 self.memory.put(one.entry, one.seconds)
                 self.counts[f"hits_{tier}"] += 1
@@ -263,18 +270,18 @@ class Cache:
         for similarity, entry in self.memory.nearest(question.scope, question.vector, CANDIDATES):
             if not similarity >= self._judge.min_similarity:  # neither is NaN similar to anything
                 return None
-            if self._serves(question, entry) and self._is_young(entry, max_age):
+            if self._serves(question, entry, similarity) and self._is_young(entry, max_age):
                 return Hit(entry, similarity, "semantic")
         return None
 
-    def _serves(self, question: Question, entry: Entry) -> bool:
+    def _serves(self, question: Question, entry: Entry, similarity: float) -> bool:
         """Whether nothing in the words of two similar questions says that they need two answers."""
         if self._judge is None or entry.scope != question.scope:
             return False
-        differs = self._judge.differs(question.normal, entry.question, question.lang)
-        if differs is not None:
-            self.counts[f"differs_{differs}"] += 1
-        return differs is None
+        apart = self._judge.apart(similarity, question.typed, entry.typed, question.lang)
+        if apart is not None:
+            self.counts[f"apart_{apart}"] += 1
+        return apart is None
 
     def _hear(self, selector: Selector | None) -> None:
         """Another server purged; None: something, and this one did not hear what."""

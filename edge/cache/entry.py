@@ -18,6 +18,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "id": str,
     "scope": str,
     "question": str,
+    "typed": str,
     "text": str,
     "tokens": int,
     "topic": str,
@@ -34,7 +35,7 @@ _LENGTH_TOLERANCE = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``id`` stands for scope and question. ``question`` is in its reading form.
+    """``id`` stands for scope and question. ``question`` is in its reading form, ``typed`` has its capitals.
 
     ``stored`` and ``expires`` are in seconds since the epoch; ``expires`` None: until it is purged.
     ``fill_ms``: how long the agent took, which is what a hit saves. ``tokens``: router tokens of the text.
@@ -45,6 +46,7 @@ class Entry:
     id: str
     scope: str
     question: str = field(repr=False)
+    typed: str = field(repr=False)
     text: str = field(repr=False)
     tokens: int
     topic: str
@@ -60,8 +62,9 @@ class Entry:
     @property
     def size(self) -> int:
         """About how many bytes it takes in memory."""
+        texts = (self.question, self.typed, self.text)
         vector = 0 if self.vector is None else self.vector.nbytes
-        return OVERHEAD_BYTES + len(self.question.encode()) + len(self.text.encode()) + vector
+        return OVERHEAD_BYTES + sum(len(t.encode()) for t in texts) + vector
 
     def age(self, now: float) -> float:
         """Seconds since it was stored; never below 0."""

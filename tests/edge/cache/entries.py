@@ -35,7 +35,7 @@ def entry_of(question: str = "which phone", scope: str = "s", **fields: Any) -> 
         "fill_ms": 1000.0,
         "vector": vector_of(1.0),
     }
-    return Entry(entry_id(scope, question), scope, question, **{**values, **fields})
+    return Entry(entry_id(scope, question), scope, question, question, **{**values, **fields})
 
 
 def question_of(normal: str = "which phone", scope: str = "s", **fields: Any) -> Question:
@@ -47,7 +47,7 @@ def question_of(normal: str = "which phone", scope: str = "s", **fields: Any) ->
         "volatility": "static",
         "vector": vector_of(1.0),
     }
-    return Question(entry_id(scope, normal), scope, normal, **{**values, **fields})
+    return Question(entry_id(scope, normal), scope, normal, normal, **{**values, **fields})
 
 
 @dataclass

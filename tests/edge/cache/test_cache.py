@@ -23,7 +23,7 @@ class Words:
     def __init__(self) -> None:
         self.judged: list[tuple[str, str, Lang]] = []
 
-    def differs(self, a: str, b: str, lang: Lang) -> str | None:
+    def apart(self, similarity: float, a: str, b: str, lang: Lang) -> str | None:
         self.judged.append((a, b, lang))
         if ("not" in a.split()) != ("not" in b.split()):
             return "polarity"
@@ -68,7 +68,7 @@ def test_what_differs_is_not_served_however_similar(asked: str) -> None:
     cache = cache_of()
     store(cache, entry_of())
     assert cache.find(question_of(asked), None) is None
-    assert sum(count for name, count in cache.counts.items() if name.startswith("differs_")) == 1
+    assert sum(count for name, count in cache.counts.items() if name.startswith("apart_")) == 1
 
 
 def test_the_next_similar_question_serves_where_the_first_differs() -> None:

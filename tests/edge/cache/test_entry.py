@@ -27,6 +27,7 @@ def test_a_record_makes_the_entry_again() -> None:
         ("id", "0" * 32),  # another question's
         ("scope", "t"),
         ("question", "what else"),
+        ("typed", None),
         ("text", None),
         ("text", 5),
         ("tokens", "5"),

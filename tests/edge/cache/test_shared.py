@@ -30,7 +30,7 @@ class Same:
 
     min_similarity = 0.8
 
-    def differs(self, a: str, b: str, lang: object) -> str | None:
+    def apart(self, similarity: float, a: str, b: str, lang: object) -> str | None:
         return "polarity" if ("not" in a.split()) != ("not" in b.split()) else None
 
 
