@@ -16,6 +16,9 @@ from edge.toolbox import Toolbox
 
 logger = logging.getLogger("frontdesk")
 
+# A few megabytes.
+_READINGS = 1000
+
 
 class Host:
     """Holds the pipeline, and what calls its tools. Until ``load`` has ended well, turns are forwarded.
@@ -53,6 +56,8 @@ class Host:
         """Serve a pipeline with those of its tools that the settings let this server call."""
         toolbox = Toolbox(pipeline.runtime.bundle, settings.tools)
         runtime = replace(pipeline.runtime, callable=toolbox.names)
+        if settings.cache.mode != "off":  # then a question that is asked often need not be read each time
+            runtime = replace(runtime, router=runtime.router.remembering(_READINGS))
         self.execution = Execution(runtime, toolbox, Prefetched(toolbox, settings.hints_keys))
         self.pipeline = Pipeline(runtime, pipeline.answering, pipeline.today)
 

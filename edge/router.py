@@ -1,6 +1,9 @@
 """The router: one tokenizer call and one run of the ONNX graph give the reading of a text."""
 
+import copy
+import hashlib
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -50,6 +53,8 @@ class Router:
         self._tokenizer.no_padding()
         self._alphabet = frozenset(piece for piece in self._tokenizer.get_vocab() if len(piece) == 1)
         self._topics = tuple(topic.id for topic in bundle.topics)
+        self._most = 0
+        self._known: OrderedDict[bytes, Reading | None] = OrderedDict()
         self._max_tokens = bundle.max_tokens
         # Above any confidence: no row may leave early, because only the last exit gives an embedding.
         self._no_early_exit = {
@@ -62,8 +67,25 @@ class Router:
         """The number of router tokens of a text, without the two special ones."""
         return len(self._tokenizer.encode(normal, add_special_tokens=False).ids)
 
+    def remembering(self, most: int) -> "Router":
+        """The same router, but it reads none of its last ``most`` texts anew; digests stand for them."""
+        other = copy.copy(self)
+        other._most, other._known = most, OrderedDict()
+        return other
+
     def read(self, normal: str) -> Reading | None:
         """The reading of a normalised text; None where it has more than ``max_tokens`` tokens."""
+        if not self._most:
+            return self._read(normal)
+        key = hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if key not in self._known:
+            self._known[key] = self._read(normal)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return self._known[key]
+
+    def _read(self, normal: str) -> Reading | None:
         ids = self._tokenizer.encode(normal).ids
         if len(ids) > self._max_tokens:
             return None

@@ -125,3 +125,21 @@ def test_any_text_gives_a_decision_and_only_sure_ones_an_answer(demo: Pipeline, 
         threshold = bundle.thresholds[str(decision.lang)]
         assert decision.reading.confidence >= threshold.confidence
     assert (decision.answer is not None) == (decision.path == "faq")
+
+
+def test_a_router_that_remembers_reads_a_text_once_and_no_more_than_it_may(
+    demo: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = demo.runtime.router.remembering(2)
+    read: list[str] = []
+    once = router._read
+    monkeypatch.setattr(router, "_read", lambda normal: (read.append(normal), once(normal))[1])
+    for text in ("几点上班", "hi", "几点上班", "x " * 200, "x " * 200, "几点上班", "hi"):
+        found, fresh = router.read(text), demo.runtime.router.read(text)
+        assert (found is None) == (fresh is None)
+        if found is not None and fresh is not None:
+            assert found.candidates == fresh.candidates
+            np.testing.assert_array_equal(found.embedding, fresh.embedding)
+    assert read == ["几点上班", "hi", "x " * 200, "hi"]
+    assert len(router._known) == 2
+    assert demo.runtime.router._known == {}
