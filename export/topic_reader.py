@@ -91,7 +91,10 @@ class TopicReader(Entries):
             answer={lang: text.strip() for lang, text in answer.items()},
             group=None if entry.get("group") is None else self.text(entry, "group", ""),
             valid_until=until,
-            volatility=self.one_of(entry, "volatility", VOLATILITIES, "static"),
+            # What an agent says is for the asker, unless the desk says for how long it is good for everybody.
+            volatility=self.one_of(
+                entry, "volatility", VOLATILITIES, "personal" if route == "agent" else "static"
+            ),
             tags=self.strings(entry, "tags", []),
             tools=used,
             template={lang: text.strip() for lang, text in template.items()},

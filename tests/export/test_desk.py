@@ -339,6 +339,19 @@ def test_check_finds_duplicates_leaks_thin_topics_and_expired_answers(tmp_path: 
         assert any(l == level and part in message for l, message in messages), (part, messages)  # noqa: E741
 
 
+def test_what_an_agent_says_is_for_the_asker_unless_the_desk_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "desk.yaml").write_text("name: x\nlanguages: [en]\n")
+    (tmp_path / "topics").mkdir()
+    topics = [
+        f"- id: t{i}\n  route: {route}\n  examples: {{en: [a, b]}}\n{more}"
+        for i, (route, more) in enumerate(
+            [("agent", ""), ("agent", "  volatility: static\n"), ("answer", "  answer: {en: yes it is}\n")]
+        )
+    ]
+    (tmp_path / "topics/a.yaml").write_text("".join(topics))
+    assert [topic.volatility for topic in load_desk(tmp_path).topics] == ["personal", "static", "static"]
+
+
 def test_the_demo_desk_has_nothing_to_complain_about_and_what_it_promises() -> None:
     desk = load_desk(Path(__file__).parents[2] / "examples/desk")
     assert check_desk(desk) == []

@@ -48,6 +48,7 @@ TOPICS = """\
     zh: [我的订单到哪了, 查一下物流, 订单1024, 发货了吗, 快递怎么还没到]
 - id: chat
   route: agent
+  volatility: daily
   examples:
     en: [write me an email, compare these two phones, plan a trip, help me with my essay, analyse this table]
     zh: [帮我写封邮件, 对比这两款手机, 做个旅行计划, 帮我写文章, 分析这个表格]
