@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,8 @@ def _check_together(settings: Settings) -> None:
         raise ConfigError(
             'auth is proxy: name the header in which the proxy says who asks, identity_header = "…".'
         )
+    if settings.cache.redis_url and find_spec("redis") is None:
+        raise ConfigError("cache.redis_url is set, and redis-py is not installed: `pip install '.[redis]'`.")
     context = settings.context
     if context.target_tokens and not context.target_tokens < context.max_tokens:
         raise ConfigError(

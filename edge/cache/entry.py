@@ -11,9 +11,9 @@ import numpy as np
 
 from edge.normaliser import Lang
 
-# What an entry without texts and vector takes in memory: its record and its places in dict, heap and shelf,
-# measured by benchmarks/cache_lookup.py.
-OVERHEAD_BYTES = 1200
+# What an entry takes in memory besides its texts and vector: its record, its places in dict, heap and shelf,
+# and the rows that a shelf has too many. benchmarks/cache_lookup.py measures it.
+OVERHEAD_BYTES = 1500
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "id": str,
     "scope": str,

@@ -24,7 +24,7 @@ class Shelf:
             place = self._places[id_] = len(self._ids)
             self._ids.append(id_)
             if place == len(self._rows):
-                self._resize(2 * place)
+                self._resize(place + place // 2)
         self._rows[place] = vector
 
     def remove(self, id_: str) -> None:
@@ -36,7 +36,7 @@ class Shelf:
         if last != id_:
             self._rows[place] = self._rows[len(self._ids)]
             self._ids[place], self._places[last] = last, place
-        if _FIRST_ROWS <= len(self._ids) < len(self._rows) // 4:
+        if _FIRST_ROWS <= len(self._ids) < len(self._rows) // 3:
             self._resize(len(self._rows) // 2)
 
     def vector(self, id_: str) -> np.ndarray:

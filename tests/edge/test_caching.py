@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ from edge.cache.clock import Clock
 from edge.cache.selector import Selector
 from edge.cache.settings import CacheSettings
 from edge.config import Answering, Key
+from edge.router import Router, RouterError
 from edge.sinks.jsonlog import record
 
 CHAT = "/v1/chat/completions"
@@ -620,6 +622,63 @@ def test_answers_end_with_their_class_whoever_reads_them(
             assert why(ask(relay)) == SERVED
         now[0] += lived / 5
         assert why(ask(relay)) == (SERVED if volatility == "static" else FORWARDED)
+
+
+def test_what_ends_or_is_purged_while_it_is_sent_is_sent_whole(
+    started: Started, agent: ScriptedUpstream
+) -> None:
+    long = "The X1 Pro has the better camera. " * 20_000
+    agent.script = json_answer(completion(long))
+    now = [1_796_115_600.0]
+    kept = Cache(SETTINGS, Clock(lambda: now[0], lambda: now[0]))
+    with started("live", kept=kept) as relay:
+        ask(relay)
+        with RawClient(relay.port) as slow:
+            slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.send(post(json.dumps(body_of(stream=True)).encode()))
+            head_of = slow.read_until(b"\r\n\r\n")
+            now[0] += 3600
+            asyncio.run_coroutine_threadsafe(_purge(relay.cache), relay.served.loop).result(5)
+            assert b"x-frontdesk-path: cache" in head_of
+            length = int(head_of.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            body = slow._exactly(length)
+        relay.event()
+        events = [line[6:] for line in body.decode().splitlines() if line.startswith("data: {")]
+        deltas = [json.loads(event)["choices"][0]["delta"].get("content") or "" for event in events]
+        assert "".join(deltas) == long
+        assert body.endswith(DONE)
+        assert why(ask(relay)) == FORWARDED
+
+
+@pytest.mark.parametrize("length", [0.0, 0.5, 2.0])
+def test_a_question_whose_embedding_is_none_is_known_by_its_words_alone(
+    started: Started, agent: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch, length: float
+) -> None:
+    read = Router._read
+
+    def left_early(self: Router, normal: str) -> Any:
+        reading = read(self, normal)
+        return None if reading is None else replace(reading, embedding=reading.embedding * length)
+
+    monkeypatch.setattr(Router, "_read", left_early)
+    with started() as relay:
+        ask(relay)
+        assert [entry.vector for entry in relay.cache.memory.entries()] == [None]
+        assert why(ask(relay)) == SERVED
+
+
+def test_a_router_that_gives_nan_fills_nothing(
+    started: Started, agent: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RouterError("The router's output is not finite.")
+
+    with started() as relay:
+        ask(relay)
+        monkeypatch.setattr(Router, "_read", broken)
+        response = ask(relay, "compare X1 Pro vs iphone for me")
+        assert (why(response), use_of(relay).outcome) == (("agent", "not_ready"), "none")
+        assert len(relay.cache.memory) == 1
 
 
 # --- many at once ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from edge.cache.settings import CacheSettings
 from edge.config import Answering, Context, Settings, Upstream, load_llm, load_settings
 from edge.errors import ConfigError
 from edge.hints import HintsKey
@@ -313,3 +314,17 @@ def test_an_llm_that_is_named_wrongly(
         load_llm(*flags, LLM | changes)
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_redis_without_its_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge.config.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install '\.\[redis\]'"):
+        load_settings({}, {"FRONTDESK_CACHE_REDIS_URL": "redis://localhost"})
+
+
+def test_what_a_redis_url_holds_is_shown_nowhere() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings({}, {"FRONTDESK_CACHE_REDIS_URL": "redis://:hunter2@host/x y"})
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(CacheSettings(redis_url="redis://:hunter2@host"))
+    assert "a-long-token" not in repr(Settings(admin_token="a-long-token"))
