@@ -11,7 +11,7 @@ from edge.access import Access
 from edge.bundle import Bundle
 from edge.cache.cache import Cache, Hit, Mark, Question
 from edge.cache.control import Control
-from edge.cache.eligible import why_not
+from edge.cache.eligible import lasting, why_not
 from edge.cache.entry import Entry, entry_id, unit_vector
 from edge.cache.expiry import expires, zone_of
 from edge.cache.flights import Flight, Landed
@@ -216,7 +216,7 @@ class Caching:
             topic=topic.id,
             tags=topic.tags,
             bundle=facts["bundle"],
-            volatility=topic.volatility,
+            volatility=lasting(topic.volatility, query, bundle),
             vector=unit_vector(decision.reading.embedding),
         )
 

@@ -352,6 +352,7 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "admin_token": accept.token,
     "cache_mode": accept.one_of("off", "exact", "semantic"),
     "cache_min_confidence": accept.number(float, 0, 1),
+    "cache_min_similarity": accept.number(float, 0, 1),
     "cache_zone": accept.zone,
     "cache_data_version": accept.text,
     "cache_never": accept.names,

@@ -2,17 +2,26 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from edge.bundle import Bundle, Topic
 from edge.cache.settings import CacheSettings
 from edge.decision import Decision, Path, Reason
+from edge.normaliser import Lang
 from edge.query import Query
 
 _PROMPTS = ("system", "developer")
 _SHARED = ("static", "daily", "live")
+_ANY_DAY = date(2024, 1, 3)  # whichever: only whether there is a day is asked
 # What in a question names somebody or something of theirs: an address of mail, a telephone or order number.
 _PERSONAL = re.compile(r"@|[0-9](?:[ -]?[0-9]){5}")
+# What is told from the moment of asking, besides days and times, which the bundle's calendar finds.
+_NOW = re.compile(
+    r"\b(?:now|nowadays|currently|at the moment|so far|latest|newest|recent|recently|soon|still|yet"
+    r"|this (?:week|month|quarter|season|year))\b"
+    r"|现在|目前|当前|眼下|此刻|最近|近期|近来|最新|刚才|刚刚|马上|今年|本周|本月|本季|这周|这个月|还没|如今"
+)
 
 
 def why_not(
@@ -39,6 +48,14 @@ def why_not(
         return "tools"
     topic = bundle.by_id[reading.topic]
     return _why_no_topic(topic, bundle, settings) or _why_no_question(query, messages)
+
+
+def lasting(volatility: str, query: Query, bundle: Bundle) -> str:
+    """The volatility of an answer on a topic of ``volatility``: what is told from today ends with it."""
+    if volatility != "static":
+        return volatility
+    moments, _ = bundle.slots.calendar.read(query.normal, _ANY_DAY, query.lang is Lang.ZH)
+    return "daily" if moments or _NOW.search(query.normal) else volatility
 
 
 def _why_no_topic(topic: Topic, bundle: Bundle, settings: CacheSettings) -> str | None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 class CacheSettings:
     """``mode``: ``off``, ``exact`` (the same words alone) or ``semantic``.
 
-    ``min_confidence``: the least certainty of the topic for anything to be stored or served. ``zone``: where
+    ``min_confidence``: the least certainty of the topic for anything to be stored or served. ``min_similarity``:
+    of two questions that share an answer, as the bundle scores pairs; docs/cache.md has what passes at which.
+    ``zone``: where
     the day of ``daily`` answers ends. ``data_version``: of what the agent knows; another one serves nothing
     that was stored under this. ``never``: topics that are neither stored nor served. ``snapshot``: a file
     that keeps the entries over a restart, "" for none. ``redis_url``: what several servers share, "" for
@@ -16,6 +18,7 @@ class CacheSettings:
 
     mode: str = "off"
     min_confidence: float = 0.8
+    min_similarity: float = 0.9
     zone: str = "UTC"
     data_version: str = ""
     never: tuple[str, ...] = ()

@@ -45,6 +45,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "admin_token": (["5", "'short'", "'with b c in it and long enough to be a token'"], "expected"),
     "cache_mode": (["'on'", "true", "''", "[]"], "expected one of off, exact, semantic"),
     "cache_min_confidence": (["-0.1", "1.1", "nan", "'x'"], "expected a number from 0 to 1"),
+    "cache_min_similarity": (["-0.1", "1.1", "nan", "true"], "expected a number from 0 to 1"),
     "cache_zone": (["'Nowhere'", "8", "''", "'UTC+8'"], "expected a t"),
     "cache_data_version": (["5", "[]", "1979-05-27"], TEXT),
     "cache_never": (["5", "[5]", "{}"], "expected a"),
