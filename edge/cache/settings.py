@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 class CacheSettings:
     """``mode``: ``off``, ``exact`` (the same words alone) or ``semantic``.
 
-    ``min_confidence``: the least certainty of the topic for anything to be stored or served. ``min_similarity``:
-    of two questions that share an answer, as the bundle scores pairs; docs/cache.md has what passes at which.
-    ``zone``: where
-    the day of ``daily`` answers ends. ``data_version``: of what the agent knows; another one serves nothing
-    that was stored under this. ``never``: topics that are neither stored nor served. ``snapshot``: a file
-    that keeps the entries over a restart, "" for none. ``redis_url``: what several servers share, "" for
-    nothing; ``redis_timeout_ms``: how long a turn waits for it.
+    ``min_confidence``: the least certainty of the topic for anything to be stored or served.
+    ``min_similarity``: of two questions that share an answer, as the bundle scores pairs; docs/cache.md has
+    what passes at which. ``zone``: where the day of ``daily`` answers ends. ``data_version``: of what the
+    agent knows; another one serves nothing that was stored under this. ``never``: topics that are neither
+    stored nor served. ``snapshot``: a file that keeps the entries over a restart, "" for none. ``redis_url``:
+    what several servers share, "" for nothing; ``redis_timeout_ms``: how long a turn waits for it.
     """
 
     mode: str = "off"
