@@ -9,25 +9,19 @@ from datetime import date
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import httpx2
-
+from edge import accept
 from edge.errors import ConfigError
 from edge.hints import HintsKey, parse_keys
 from edge.toml import read_toml
 
 CONFIG_FILE = "frontdesk.toml"
-_HEADER_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]*")
+MIN_TOOL_TOKENS = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-# What means something else already, to HTTP or to us.
-_TAKEN = frozenset(
-    b"accept-encoding authorization connection content-encoding content-length content-type cookie expect "
-    b"host keep-alive te trailer traceparent transfer-encoding upgrade x-request-id".decode().split()
-)
-_DIGITS = re.compile(r"[0-9]+(\.[0-9]*)?")
+SECRET_NAME = re.compile("[A-Z][A-Z0-9_]{0,63}")
+_SECRET_VARIABLE = "FRONTDESK_SECRET_"  # noqa: S105 - a prefix of names
 _USER_INFO = re.compile("//[^/]*@")
 
 
@@ -44,7 +38,7 @@ class Answering:
         if value in ("off", "observe", "on"):
             return cls(mode=str(value), share=1.0 if value == "on" else 0.0)
         try:
-            share = float(_plain(value))
+            share = float(accept.plain(value))
         except (TypeError, ValueError, OverflowError):
             share = -1.0
         if isinstance(value, bool) or not 0 <= share <= 1:
@@ -65,6 +59,24 @@ class Upstream:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """How long a forwarded conversation may be, in estimated tokens; 0 is off.
+
+    Over ``max_tokens`` it is pruned to ``target_tokens`` (0: half of it). A text of a tool's message over
+    ``max_tool_tokens`` is cut to its head and tail.
+    """
+
+    max_tokens: int = 0
+    target_tokens: int = 0
+    max_tool_tokens: int = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is ever made shorter."""
+        return bool(self.max_tokens or self.max_tool_tokens)
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """An API key of ours, known by its SHA-256 alone. ``valid_until``: the last day (UTC) that it works."""
 
@@ -72,6 +84,14 @@ class Key:
     sha256: str
     tenant: str = ""
     valid_until: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """``base_url``: where tools are whose url is a path. ``secrets``: those that tools declare, by name."""
+
+    base_url: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +122,9 @@ class Settings:
     auth_check_url: str = ""
     auth_check_s: float = 60.0
     models: Mapping[str, str] = field(default_factory=dict)
+    context: Context = Context()
     hints_keys: tuple[HintsKey, ...] = ()
+    tools: ToolSettings = ToolSettings()
     log: str = "json"
 
 
@@ -157,6 +179,17 @@ def _check_together(settings: Settings) -> None:
         raise ConfigError(
             'auth is proxy: name the header in which the proxy says who asks, identity_header = "…".'
         )
+    context = settings.context
+    if context.target_tokens and not context.target_tokens < context.max_tokens:
+        raise ConfigError(
+            f"context.target_tokens is {context.target_tokens}: expected less than context.max_tokens, "
+            f"which is {context.max_tokens}."
+        )
+    if 0 < context.max_tool_tokens < MIN_TOOL_TOKENS:
+        raise ConfigError(
+            f"context.max_tool_tokens is {context.max_tool_tokens}: expected 0 for off, or at least "
+            f"{MIN_TOOL_TOKENS}, so that something is left of an output."
+        )
 
 
 def _from_file(file: Path | None) -> Settings:
@@ -166,7 +199,7 @@ def _from_file(file: Path | None) -> Settings:
         return settings
     toml = read_toml(path)
     for key, value in toml.data.items():
-        if key in ("upstream", "hints") and isinstance(value, dict):
+        if key in (*_TABLES, "hints") and isinstance(value, dict):
             for inner, inner_value in value.items():
                 settings = _set(settings, f"{key}_{inner}", inner_value, toml.place(key, inner))
         elif key == "model" and isinstance(value, dict):
@@ -191,6 +224,10 @@ def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
         variable = f"FRONTDESK_{name.upper()}"
         if environ.get(variable):
             settings = _set(settings, name, environ[variable], f"the variable {variable}")
+    for variable in sorted(environ):
+        if variable.startswith(_SECRET_VARIABLE) and environ[variable]:
+            secrets = {**settings.tools.secrets, variable.removeprefix(_SECRET_VARIABLE): environ[variable]}
+            settings = _set(settings, "tools_secrets", secrets, f"the variable {variable}")
     return settings
 
 
@@ -203,14 +240,15 @@ def _set(settings: Settings, name: str, value: object, where: object) -> Setting
     except (TypeError, ValueError, RecursionError) as exc:
         # The cause would show what is hidden here.
         raise ConfigError(f"{where} {_shown(name, value)}: {exc}.") from None
-    if name.startswith("upstream_"):
-        return replace(settings, upstream=replace(settings.upstream, **{name[9:]: parsed}))
+    table, _, inner = name.partition("_")
+    if table in _TABLES:
+        return replace(settings, **{table: replace(getattr(settings, table), **{inner: parsed})})
     return replace(settings, **{name: parsed})
 
 
 def _shown(name: str, value: object) -> str:
     """What of a wrong value may be shown: keys and passwords may not."""
-    if name in ("upstream_api_key", "keys", "hints_keys"):
+    if name in ("upstream_api_key", "keys", "hints_keys", "tools_secrets"):
         return "cannot be used"
     shown = _USER_INFO.sub("//***@", value) if isinstance(value, str) else value
     return f"is {shown!r}"
@@ -222,32 +260,6 @@ def _model(value: object, where: object) -> str:
             f"{where} is {value!r}: expected the upstream's name of the model; quote a name that has a dot."
         )
     return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("expected a text")
-    return value
-
-
-def _host(value: object) -> str:
-    host = _text(value)
-    if not host or not host.isprintable() or " " in host:
-        raise ValueError("expected a host name or an IP address, such as 127.0.0.1")
-    return host
-
-
-def _networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list):
-        raise TypeError("expected a list of networks such as 10.0.0.0/8")
-    try:
-        networks = tuple(ip_network(_text(item).strip()) for item in listed if item != "")
-    except ValueError as exc:
-        raise ValueError(f"expected networks such as 10.0.0.0/8 or ::1/128; {exc}") from None
-    if any(getattr(network.network_address, "ipv4_mapped", None) for network in networks):
-        raise ValueError("expected IPv4 networks in their own form, such as 10.0.0.0/8")
-    return networks
 
 
 def _keys(value: object) -> tuple[Key, ...]:
@@ -287,107 +299,50 @@ def _key(number: int, entry: Mapping[str, Any]) -> Key:
 
 def _hints_keys(value: object) -> tuple[HintsKey, ...]:
     """From a list of ``kid:secret``, or the same with commas."""
-    text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+    text = ",".join(map(accept.text, value)) if isinstance(value, list) else accept.text(value)
     return parse_keys(text) if text else ()
 
 
-def _secret(value: object) -> str:
-    secret = _text(value).strip()  # files of secrets end in a line break
-    if not secret.isascii() or not secret.isprintable() or " " in secret:
-        raise ValueError("expected printable ASCII without spaces")
-    return secret
+def _secrets(value: object) -> dict[str, str]:
+    """From the table [tools.secrets], or the same as JSON."""
+    named = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(named, dict) or not all(SECRET_NAME.fullmatch(name) for name in named):
+        raise TypeError(f"expected secrets by names that match {SECRET_NAME.pattern}")
+    return {name: accept.secret(secret) for name, secret in named.items()}
 
 
-def _header_name(value: object) -> str:
-    name = _text(value).lower()
-    if not _HEADER_NAME.fullmatch(name):
-        raise ValueError("expected the name of a header")
-    if name in _TAKEN or name.startswith("x-frontdesk-") or "_" in name:
-        raise ValueError("expected a header of its own, without '_', such as x-user")
-    return name
-
-
-def _path(value: object) -> Path:
-    text = _text(str(value) if isinstance(value, Path) else value)
-    if not text or "\0" in text:
-        raise ValueError("expected the path of a folder")
-    return Path(text)
-
-
-def _plain(value: object) -> Any:  # noqa: ANN401 - what a number can be made of
-    """A text only if it is digits: float and int also take "8_0" and other scripts' digits."""
-    if isinstance(value, str) and not _DIGITS.fullmatch(value):
-        raise ValueError("no number")
-    return value
-
-
-def _number(kind: Callable[[Any], Any], low: float, high: float) -> Callable[[object], Any]:
-    def parse(value: object) -> Any:  # noqa: ANN401 - int or float, as kind says
-        accepted = f"expected a {'whole ' if kind is int else ''}number from {low} to {high}"
-        if isinstance(value, bool):
-            raise TypeError(accepted)
-        try:
-            number = kind(_plain(value))
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(accepted) from None
-        if not low <= number <= high or (isinstance(value, float) and number != value):
-            raise ValueError(accepted)
-        return number
-
-    return parse
-
-
-def _url(value: object) -> str:
-    address = _text(value)
-    try:
-        parts = urlsplit(address)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or not address.isprintable() or " " in address:
-        raise ValueError("expected an address such as https://host/v1")
-    if "?" in address or "#" in address or "@" in parts.netloc:
-        raise ValueError("expected an address without user name, query and fragment")
-    try:
-        httpx2.URL(address)
-    except httpx2.InvalidURL as exc:
-        raise ValueError("expected an address such as https://host/v1") from exc
-    return address
-
-
-def _one_of(*names: str) -> Callable[[object], str]:
-    def parse(value: object) -> str:
-        if value not in names:
-            raise ValueError(f"expected one of {', '.join(names)}")
-        return str(value)
-
-    return parse
-
-
-_SECONDS = _number(float, 0.001, 3600)
+# The tables of frontdesk.toml that are values of their own in Settings.
+_TABLES: Mapping[str, type] = {"upstream": Upstream, "tools": ToolSettings, "context": Context}
+_SECONDS = accept.number(float, 0.001, 3600)
+_TOKENS = accept.number(int, 0, 10_000_000)
 _SETTERS: dict[str, Callable[[object], Any]] = {
-    "bundle": _path,
-    "host": _host,
-    "port": _number(int, 0, 65535),
-    "upstream_base_url": lambda value: _url(value).rstrip("/"),
-    "upstream_api_key": _secret,
+    "bundle": accept.path,
+    "host": accept.host,
+    "port": accept.number(int, 0, 65535),
+    "upstream_base_url": lambda value: accept.url(value).rstrip("/"),
+    "upstream_api_key": accept.secret,
     "upstream_connect_timeout": _SECONDS,
     "upstream_first_byte_timeout": _SECONDS,
     "upstream_idle_timeout": _SECONDS,
-    "upstream_max_connections": _number(int, 1, 100_000),
+    "upstream_max_connections": accept.number(int, 1, 100_000),
     "answering": Answering.of,
-    "max_body_bytes": _number(int, 1000, 1_000_000_000),
-    "budget_ms": _number(int, 1, 3_600_000),
-    "auth": _one_of("passthrough", "keys", "proxy"),
+    "max_body_bytes": accept.number(int, 1000, 1_000_000_000),
+    "budget_ms": accept.number(int, 1, 3_600_000),
+    "auth": accept.one_of("passthrough", "keys", "proxy"),
     "keys": _keys,
-    "identity_header": _header_name,
-    "tenant_header": _header_name,
-    "trusted_proxies": _networks,
-    "auth_check_url": lambda value: _url(value) if value else "",
+    "identity_header": accept.header_name,
+    "tenant_header": accept.header_name,
+    "trusted_proxies": accept.networks,
+    "auth_check_url": lambda value: accept.url(value) if value else "",
     "auth_check_s": _SECONDS,
     "hints_keys": _hints_keys,
-    "log": _one_of("json", "off"),
+    "tools_base_url": lambda value: accept.url(value).rstrip("/"),
+    "tools_secrets": _secrets,
+    "context_max_tokens": _TOKENS,
+    "context_target_tokens": _TOKENS,
+    "context_max_tool_tokens": _TOKENS,
+    "log": accept.one_of("json", "off"),
 }
 # Every plain field can be set from outside; a new one that is forgotten here fails at import.
-assert {f.name for f in fields(Settings)} - {"upstream", "models"} <= set(_SETTERS)  # noqa: S101
-assert {f"upstream_{f.name}" for f in fields(Upstream)} <= set(_SETTERS)  # noqa: S101
+assert {f.name for f in fields(Settings)} - {*_TABLES, "models"} <= set(_SETTERS)  # noqa: S101
+assert {f"{t}_{f.name}" for t, kind in _TABLES.items() for f in fields(kind)} <= set(_SETTERS)  # noqa: S101

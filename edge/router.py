@@ -1,6 +1,7 @@
 """The router: one tokenizer call and one run of the ONNX graph give the reading of a text."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import onnxruntime as ort
@@ -50,6 +51,12 @@ class Router:
         self._alphabet = frozenset(piece for piece in self._tokenizer.get_vocab() if len(piece) == 1)
         self._topics = tuple(topic.id for topic in bundle.topics)
         self._max_tokens = bundle.max_tokens
+        # Above any confidence: no row may leave early, because only the last exit gives an embedding.
+        self._no_early_exit = {
+            given.name: np.full(given.shape, 2.0, np.float32)
+            for given in self._session.get_overridable_initializers()
+            if given.name == "exit_thresholds"
+        }
 
     def token_count(self, normal: str) -> int:
         """The number of router tokens of a text, without the two special ones."""
@@ -77,6 +84,27 @@ class Router:
             tokens=len(ids),
             unread="".join(char for char in normal if char not in self._alphabet and _says_something(char)),
         )
+
+    def embed(self, normals: Sequence[str]) -> np.ndarray:
+        """The embeddings of normalised texts, float32 ``[texts, dim]`` of length 1; of a long text its head.
+
+        Every row is read to the last exit, its first ``max_tokens`` tokens alone. Raises RouterError.
+        """
+        rows = [self._head(self._tokenizer.encode(normal).ids) for normal in normals]
+        input_ids = np.zeros((len(rows), max(map(len, rows))), np.int64)
+        mask = np.zeros_like(input_ids)
+        for row, ids in enumerate(rows):
+            input_ids[row, : len(ids)] = ids
+            mask[row, : len(ids)] = 1
+        feed = {"input_ids": input_ids, "attention_mask": mask, **self._no_early_exit}
+        (vectors,) = self._session.run(["sentence_embedding"], feed)
+        if not np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-2):  # neither for what is not finite
+            raise RouterError("The router gave no embedding.")
+        return np.asarray(vectors)
+
+    def _head(self, ids: list[int]) -> list[int]:
+        """At most ``max_tokens`` of a text's tokens: the first, and the closing one."""
+        return ids if len(ids) <= self._max_tokens else [*ids[: self._max_tokens - 1], ids[-1]]
 
 
 def load_router(bundle: Bundle) -> Router:

@@ -32,6 +32,38 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that a request called. ``level``: what for. ``gain_ms``: what it was expected to save, if known.
+
+    ``outcome``: ``ok``, ``prefetched`` (left for the agent to collect), ``collected``, or why there is none.
+    """
+
+    tool: str
+    level: str
+    outcome: str
+    ms: float = 0.0
+    cached: bool = False
+    gain_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextUse:
+    """Estimated tokens of a conversation as it came and as it was forwarded; None where they are unknown.
+
+    ``unpruned``: why it was forwarded as it came although that was not meant, in snake_case.
+    """
+
+    before: int | None
+    after: int | None
+    unpruned: str = ""
+
+    def header(self) -> str:
+        """The value of ``x-frontdesk-context``."""
+        known = [] if self.before is None else [f"before={self.before}", f"after={self.after}"]
+        return ";".join([*known, f"unpruned={self.unpruned}"] if self.unpruned else known)
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """One finished request. It holds no text of any message.
 
@@ -51,6 +83,8 @@ class Served:
     total_ms: float
     upstream_status: int | None = None
     completion_tokens: int | None = None
+    tools: tuple[ToolCall, ...] = ()
+    context: ContextUse | None = None
 
 
 Sink = Callable[[Served], None]

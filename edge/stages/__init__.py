@@ -15,10 +15,11 @@ from edge.router import Router
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the stages work with."""
+    """What the stages work with. ``callable``: the tools that this host calls; others are only suggested."""
 
     bundle: Bundle
     router: Router
+    callable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

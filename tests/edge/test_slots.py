@@ -14,7 +14,7 @@ from edge.decision import Filled, Missing
 from edge.hints import MAX_HEADER_BYTES, Hints, format_hints, parse_hints
 from edge.normaliser import Normaliser
 from edge.query import Query
-from edge.slots import MAX_VALUE_CHARACTERS, SlotFiller, SlotValue
+from edge.slots import MAX_VALUE_CHARACTERS, SlotFiller, SlotSet, SlotValue
 from export.slots import slot_data
 from export.tools import tool_entry
 
@@ -65,7 +65,8 @@ def filler(**tools: Mapping[str, Any]) -> SlotFiller:
         {"name": name, "description": "d", "method": "GET", "url": "http://x", "slots": slots}
         for name, slots in tools.items()
     ]
-    return SlotFiller.of_data([tool_entry(tool, NORMALISER) for tool in made], DATA, NORMALISER)
+    sets = {tool["name"]: SlotSet.of_data(tool_entry(tool, NORMALISER)) for tool in made}
+    return SlotFiller.of_data(sets, DATA, NORMALISER)
 
 
 EACH = filler(**{name: {name: entry} for name, entry in SLOTS.items()})

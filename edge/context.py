@@ -1,0 +1,217 @@
+"""Pruning of long conversations before they are forwarded: whole turns go, those least like the query first.
+
+What is kept is chosen by walking the conversation from its start, so that nothing has to be remembered
+between two requests: where the walk passes ``max_tokens`` it drops turns until ``target_tokens``, and what
+was dropped stays dropped. Until the next such place the forwarded messages only grow at their end, and the
+agent's prompt cache holds. In doubt the body goes as it came.
+"""
+
+import asyncio
+import hashlib
+import logging
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from edge.budget import Budget
+from edge.config import Context
+from edge.conversation import PROMPTS, Said, Unsure, cut, read
+from edge.query import MAX_CHARACTERS
+from edge.stages import Runtime
+from edge.telemetry import ContextUse
+from edge.wire import json_bytes
+
+logger = logging.getLogger("frontdesk")
+
+# At most so long, and at most this share of what is left of the budget.
+MAX_SECONDS = 0.25
+_SHARE = 0.5
+# Up to so many bytes a body is counted faster than it is handed to another thread (about 1 ms).
+_QUICK_BYTES = 64_000
+_BATCH = 16  # measured: larger ones are no faster a row, and the deadline is looked at between two
+_REMEMBERED = 16_384  # of 768 bytes each: 15 MB with what holds them
+
+# The similarities of a text to others, float ``[others]``. Raises RouterError, Unsure.
+Similar = Callable[[str, Sequence[str]], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Shorter:
+    """The messages that are forwarded, and the tokens of the conversation before and after.
+
+    ``pruned_at``: as in Choice.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    before: int
+    after: int
+    pruned_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a conversation is kept: ``kept[i]`` says it of message i.
+
+    ``tokens``: of what is kept. ``pruned_at``: the last message at which turns were dropped; -1: none was.
+    """
+
+    kept: tuple[bool, ...]
+    tokens: int
+    pruned_at: int
+
+
+def choose(said: Sequence[Said], max_tokens: float, target_tokens: int, similar: Similar) -> Choice:
+    """Walk a conversation, and drop turns wherever it is too long.
+
+    A turn is what a user says in a row and all that answers it, tool calls included; it goes or stays
+    whole, so that no answer loses its question, no tool message its call, and user and assistant still
+    alternate. Never dropped: system and developer messages, the first turn, the last two at that place,
+    pinned turns. Turns are dropped only where a request can end.
+    """
+    asked, sizes, pinned, turns = [""], [0], {0}, []  # of each turn; the turn of each message
+    turn, heard, answered, total, pruned_at = 0, False, False, 0, -1
+    droppable: list[int] = []
+    dropped: set[int] = set()
+    for place, one in enumerate(said):
+        if one.role == "user":
+            if answered:
+                turn += 1
+                asked.append("")
+                sizes.append(0)
+                if turn > 2 and turn - 2 not in pinned:
+                    droppable.append(turn - 2)
+            asked[turn] = f"{asked[turn]}\n{one.text}".strip("\n")
+            heard, answered = True, False
+        elif one.role not in PROMPTS:
+            answered = heard  # what is said before the first user belongs to the first turn
+        total += one.tokens
+        turns.append(0 if one.role in PROMPTS else turn)
+        sizes[turns[place]] += one.tokens
+        if one.pinned:
+            pinned.add(turn)
+        # An assistant's message is what a request brings, unless the client wants it to be continued.
+        may_end = one.closed and (one.role != "assistant" or place == len(said) - 1)
+        if total > max_tokens and droppable and may_end:
+            likeness = similar(asked[turn], [asked[t] for t in droppable])
+            # Batches differ in the seventh decimal; of two that are alike the older goes first.
+            for _, least in sorted(zip(np.round(likeness, 3).tolist(), droppable, strict=True)):
+                if total <= target_tokens:
+                    break
+                dropped.add(least)
+                total -= sizes[least]
+            droppable = [t for t in droppable if t not in dropped]
+            pruned_at = place
+    return Choice(tuple(t not in dropped for t in turns), total, pruned_at)
+
+
+class Embeddings:
+    """The router's embeddings of users' turns, remembered by their text, the latest used the longest.
+
+    Not for two threads at once. Texts are kept as digests only.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, np.ndarray] = OrderedDict()
+
+    def of(self, texts: Sequence[str], runtime: Runtime, deadline: float) -> np.ndarray:
+        """Their embeddings, ``[texts, dim]``. Raises RouterError, and Unsure after the deadline.
+
+        What was read until then stays known, so that the next request gets further.
+        """
+        if time.monotonic() > deadline:
+            raise Unsure("over_budget")
+        salt = runtime.bundle.version.encode()[:16]
+        keys = [_digest(text[:MAX_CHARACTERS], salt) for text in texts]
+        found = {key: self._known[key] for key in keys if key in self._known}
+        read_as = runtime.bundle.normaliser.reading
+        new = {k: read_as(t[:MAX_CHARACTERS]) for k, t in zip(keys, texts, strict=True) if k not in found}
+        for key in found:
+            self._known.move_to_end(key)
+        ordered = sorted(new, key=lambda key: len(new[key]))  # texts of one length waste no padding
+        for start in range(0, len(ordered), _BATCH):
+            if time.monotonic() > deadline:
+                raise Unsure("over_budget")
+            batch = ordered[start : start + _BATCH]
+            vectors = runtime.router.embed([new[key] for key in batch]).astype(np.float16)
+            found |= zip(batch, vectors, strict=True)
+            self._known |= zip(batch, vectors, strict=True)
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return np.stack([found[key] for key in keys]).astype(np.float32)
+
+
+def _digest(text: str, salt: bytes) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, salt=salt).digest()
+
+
+class Pruner:
+    """Makes long conversations shorter, as the settings say."""
+
+    def __init__(self, settings: Context) -> None:
+        self._settings = settings
+        self._target = settings.target_tokens or settings.max_tokens // 2
+        self._embeddings = Embeddings()
+        # One thread: prunings wait for each other, and the server for none of them.
+        self._worker = ThreadPoolExecutor(1, "frontdesk-context")
+
+    async def prune(
+        self, data: Mapping[str, Any], body: bytes, runtime: Runtime | None, budget: Budget
+    ) -> tuple[bytes, ContextUse]:
+        """The body to forward, and what became of it. ``data`` is the parsed body; it is not changed."""
+        deadline = time.monotonic() + min(MAX_SECONDS, _SHARE * budget.remaining_ms() / 1000)
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._worker)
+        messages, before = data["messages"], None
+        try:
+            said = read(messages) if len(body) <= _QUICK_BYTES else await in_thread(read, messages)
+            before = sum(one.tokens for one in said)
+            if not self._is_long(said, before):
+                return body, ContextUse(before, before)
+            shorter, after = await in_thread(self._body, data, runtime, deadline)
+        except Unsure as unsure:
+            return body, ContextUse(before, before, str(unsure))
+        except Exception:  # whatever it is, the agent can do with the whole conversation
+            logger.exception("A conversation could not be pruned, and is forwarded as it came.")
+            return body, ContextUse(before, before, "failed")
+        return (body if shorter is None else shorter), ContextUse(before, after)
+
+    def shorten(
+        self, messages: Sequence[Mapping[str, Any]], runtime: Runtime | None, deadline: float = math.inf
+    ) -> Shorter:
+        """What of a conversation is forwarded. Raises Unsure and RouterError."""
+        limit, said = self._settings.max_tool_tokens, read(messages)
+        before = sum(one.tokens for one in said)
+        if limit:
+            messages = [cut(m, limit) if m["role"] == "tool" else m for m in messages]
+            said = read(messages)
+
+        def similar(text: str, others: Sequence[str]) -> np.ndarray:
+            if runtime is None:
+                raise Unsure("not_ready")
+            vectors = self._embeddings.of([text, *others], runtime, deadline)
+            return np.asarray(vectors[1:] @ vectors[0])
+
+        choice = choose(said, self._settings.max_tokens or math.inf, self._target, similar)
+        kept = [message for message, stays in zip(messages, choice.kept, strict=True) if stays]
+        return Shorter(kept, before, choice.tokens, choice.pruned_at)
+
+    def _is_long(self, said: Sequence[Said], tokens: int) -> bool:
+        most, limit = self._settings.max_tokens, self._settings.max_tool_tokens
+        return 0 < most < tokens or (limit > 0 and any(s.role == "tool" and s.tokens > limit for s in said))
+
+    def _body(
+        self, data: Mapping[str, Any], runtime: Runtime | None, deadline: float
+    ) -> tuple[bytes | None, int]:
+        """The shorter body, None where nothing of it goes, and its tokens."""
+        came = data["messages"]
+        shorter = self.shorten(came, runtime, deadline)
+        if len(shorter.messages) == len(came) and all(map(is_, shorter.messages, came)):
+            return None, shorter.after
+        return json_bytes({**data, "messages": shorter.messages}), shorter.after
