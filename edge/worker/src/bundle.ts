@@ -6,7 +6,7 @@ import { type GuardData, Guards } from "./guards";
 import { type Lang, type LangRule, NORMALISER_VERSION, Normaliser } from "./normaliser";
 import { strip } from "./unicode";
 
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 export const MANIFEST = "frontdesk.json";
 export const ROUTER_FILE = "onnx/model_quantized.onnx";
 const MAX_TOKENS = 512;
@@ -51,6 +51,7 @@ interface ManifestTopic {
   readonly valid_until: string | null;
   readonly tools: readonly string[];
   readonly signals: readonly string[] | null;
+  readonly template: Record<string, string>;
 }
 
 interface Manifest {
@@ -201,8 +202,10 @@ function checkManifest(manifest: Manifest): void {
     throw new RangeError(`'max_tokens' must be a whole number up to ${MAX_TOKENS}`);
   }
   if (manifest.languages.length === 0) throw new RangeError("'languages' must not be empty");
-  const unguarded = manifest.topics.find(({ route, signals }) => route === "answer" && signals === null);
-  if (unguarded) throw new RangeError(`the answer topic ${unguarded.id} has no 'signals'`);
+  const unguarded = manifest.topics.find(({ route, template, signals }) => {
+    return (route === "answer" || Object.keys(template).length > 0) && signals === null;
+  });
+  if (unguarded) throw new RangeError(`the topic ${unguarded.id} can be answered here and has no 'signals'`);
 }
 
 /** A number in [0, 1]. Anything else would let comparisons fail towards answering. */

@@ -3,8 +3,13 @@
 import { type BundleFiles, loadBundle } from "./bundle";
 import type { Answering } from "./config";
 import { BundleError } from "./errors";
+import type { Exchange } from "./exchange";
 import { Pipeline } from "./pipeline";
 import { loadRouter } from "./router";
+
+// The router's part of the budget (800 of 2,000 ms), and what loading takes: a first turn that has less goes on.
+const LOAD_SHARE = 0.4;
+const LOAD_MS = 500;
 
 /** Holds the pipeline. Until `load` has ended well, turns are forwarded as `not_ready`. */
 export class Host {
@@ -24,12 +29,18 @@ export class Host {
   }
 
   /**
-   * Loads the bundle, once an isolate. It waits for nothing outside, so no request can leave it half done; a bad
-   * bundle leaves the host forwarding and says so in log and readiness.
+   * The pipeline, once the bundle is loaded, which happens once an isolate; null where it cannot be used. Loading
+   * waits for nothing outside, so no request that leaves can leave it half done.
    */
-  load(): Promise<void> {
+  async load(): Promise<Pipeline | null> {
     this.loading ??= this.open();
-    return this.loading;
+    await this.loading;
+    return this.pipeline;
+  }
+
+  /** The pipeline if it is there, or can be within the request's budget. */
+  async ready({ budget }: Exchange): Promise<Pipeline | null> {
+    return LOAD_SHARE * budget.remaining() >= LOAD_MS ? this.load() : this.pipeline;
   }
 
   private async open(): Promise<void> {

@@ -1,4 +1,4 @@
-// What happened, as data: the spans of one request (edge/telemetry.py).
+// What happened, as data: the spans of one request, and how its forward went (edge/telemetry.py).
 
 /** Where the time of one request went: (stage, milliseconds), in order. Deployed, only waits show. */
 export class Spans {
@@ -22,4 +22,14 @@ export class Spans {
   serverTiming(): string {
     return this.spent.map(([name, ms]) => `${name};dur=${ms.toFixed(3)}`).join(", ");
   }
+}
+
+/** How a forward went; filled in as it goes, so that it tells the truth when it breaks off. */
+export class Relayed {
+  status = 0;
+  started = false;
+  outcome = "ok";
+  stream = false;
+  done = false;
+  completionTokens: number | null = null;
 }
