@@ -22,7 +22,9 @@ export function createApp(files: BundleFiles, wasm: WebAssembly.Module): Exporte
         const told = new RequestError("A setting of this server is wrong; its log says which.", { code: "bad_config" });
         return new Response(errorJson(told), { status: 500, headers: { "content-type": "application/json" } });
       }
-      return endpoints.handle(request, context);
+      const response = endpoints.handle(request, context);
+      context.waitUntil(response); // also where the client leaves meanwhile, which the log shall tell
+      return response;
     },
   };
 }

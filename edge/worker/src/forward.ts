@@ -55,7 +55,7 @@ export class Forwarder {
     // A stream's length is dropped: an error event may have to be appended.
     const length = relayed.stream ? null : upstream.headers.get("content-length");
     const pipe = length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
-    const source = { body, abort, idleTimeout: this.settings.idleTimeout };
+    const source = { body, abort, client: exchange.request.signal, idleTimeout: this.settings.idleTimeout };
     return [new Response(pipe.readable, init), passOn(source, pipe.writable, relayed)];
   }
 

@@ -39,8 +39,11 @@ export class Host {
   }
 
   /** The pipeline if it is there, or can be within the request's budget. */
-  async ready({ budget }: Exchange): Promise<Pipeline | null> {
-    return LOAD_SHARE * budget.remaining() >= LOAD_MS ? this.load() : this.pipeline;
+  async ready({ budget, spans }: Exchange): Promise<Pipeline | null> {
+    if (this.pipeline !== null || LOAD_SHARE * budget.remaining() < LOAD_MS) return this.pipeline;
+    await this.load();
+    spans.mark("load");
+    return this.pipeline;
   }
 
   private async open(): Promise<void> {

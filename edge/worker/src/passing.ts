@@ -1,14 +1,15 @@
 // A response body on its way from the upstream to the client.
 
-import { errorJson, UpstreamTimeout, UpstreamUnreachable } from "./errors";
+import { ClientLeft, errorJson, UpstreamTimeout, UpstreamUnreachable } from "./errors";
 import { EventReader } from "./sse";
 import type { Relayed } from "./telemetry";
 import { SSE_DONE } from "./wire";
 
-/** The upstream's side: its bytes, and what closes its connection. `idleTimeout` is in seconds. */
+/** The upstream's bytes, what closes its connection, and what tells that the client is gone. Seconds. */
 export interface Source {
   readonly body: ReadableStream<Uint8Array>;
   readonly abort: AbortController;
+  readonly client: AbortSignal;
   readonly idleTimeout: number;
 }
 
@@ -27,13 +28,14 @@ export async function passOn(source: Source, to: WritableStream<Uint8Array>, rel
       if (relayed.stream) listen(events, chunk, relayed);
     }
   } catch {
-    relayed.outcome = "client_left"; // only writing throws
+    relayed.outcome = "client_left"; // nothing else makes writing fail
   } finally {
     source.abort.abort();
     await reader.cancel().catch(() => undefined);
   }
 
   async function end(how: End): Promise<void> {
+    if (source.client.aborted) throw new ClientLeft("The client closed the connection.");
     if (how === "end" || relayed.done) return writer.close();
     relayed.outcome = "upstream_failed";
     // Where the answer can carry no error, only a cut connection tells the client.
