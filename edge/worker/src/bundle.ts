@@ -4,6 +4,7 @@ import type { Answer } from "./decision";
 import { BundleError } from "./errors";
 import { type GuardData, Guards } from "./guards";
 import { type Lang, type LangRule, NORMALISER_VERSION, Normaliser } from "./normaliser";
+import { type LanguageData, SlotFiller, type ToolData } from "./slots";
 import { strip } from "./unicode";
 
 export const SCHEMA_VERSION = 4;
@@ -70,6 +71,8 @@ interface Manifest {
   readonly limits: Record<string, number>;
   readonly topics: readonly ManifestTopic[];
   readonly guards: GuardData;
+  readonly tools: readonly ToolData[];
+  readonly slots: LanguageData;
   readonly self_test: readonly SelfTest[];
 }
 
@@ -89,6 +92,7 @@ export class Bundle {
   readonly answerUnproven: boolean;
   readonly systemPrompts: ReadonlySet<string> | null;
   readonly guards: Guards;
+  readonly slots: SlotFiller;
   readonly exact: ReadonlyMap<string, string>;
   readonly selfTest: readonly SelfTest[];
   private readonly thresholds: ReadonlyMap<string, Threshold>;
@@ -121,6 +125,9 @@ export class Bundle {
     this.systemPrompts = manifest.system_prompts === "any" ? null : new Set(manifest.system_prompts);
     const allowed = manifest.topics.map(({ id, signals }) => [id, signals && new Set(signals)] as const);
     this.guards = new Guards(manifest.guards, new Map(allowed));
+    this.slots = new SlotFiller(manifest.tools, manifest.slots, this.normaliser);
+    const unknown = this.topics.flatMap((topic) => topic.tools).find((name) => !this.slots.has(name));
+    if (unknown !== undefined) throw new RangeError(`a topic names the tool ${unknown}, which is not in 'tools'`);
     this.selfTest = manifest.self_test;
     this.thresholds = new Map(Object.entries(manifest.thresholds).map(([k, v]) => [k, thresholdOf(k, v)]));
     const { answers, exact } = readAnswers(answersFile, this.byId);

@@ -67,10 +67,7 @@ export function byCodePoint(a: string, b: string): number {
 
 /** The first `count` code points of a text. */
 export function first(text: string, count: number): string {
-  if (text.length <= count) return text;
-  let end = 0;
-  for (let left = count; left > 0 && end < text.length; left--) end += text.codePointAt(end)! > 0xffff ? 2 : 1;
-  return text.slice(0, end);
+  return text.length <= count ? text : text.slice(0, forth(text, 0, count));
 }
 
 /** How many code points a text has. */
@@ -78,4 +75,18 @@ export function length(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;
   return count;
+}
+
+/** The index `count` code points before one, or 0. */
+export function back(text: string, index: number, count: number): number {
+  let at = index;
+  for (let left = count; left > 0 && at > 0; left--) at -= text.codePointAt(at - 2)! > 0xffff ? 2 : 1;
+  return at;
+}
+
+/** The index `count` code points after one, or the text's end. */
+export function forth(text: string, index: number, count: number): number {
+  let at = index;
+  for (let left = count; left > 0 && at < text.length; left--) at += text.codePointAt(at)! > 0xffff ? 2 : 1;
+  return at;
 }
