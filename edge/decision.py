@@ -155,9 +155,16 @@ class Suggestion:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing that the tool needs is missing but what only the caller's identity fills."""
-        missing = [slot for slot in self.slots.values() if isinstance(slot, Missing) and slot.required]
-        return all(slot.reason == "caller" for slot in missing)
+        """Whether the tool can be asked what the user asks.
+
+        Missing may be what only the caller's identity fills, and what need not be said and was not. An
+        optional value that can be read two ways is no value that was left out.
+        """
+        missing = [slot for slot in self.slots.values() if isinstance(slot, Missing)]
+        return all(
+            slot.reason == "caller" or (not slot.required and slot.reason in ("not_said", "free_text"))
+            for slot in missing
+        )
 
     @property
     def values(self) -> dict[str, SlotValue]:

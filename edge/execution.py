@@ -68,10 +68,10 @@ class Execution:
         collect where it can; what failed is left out.
         """
         running = [_Running.of(self._toolbox, call, asker) for call in decision.calls if self._is_worth(call)]
-        waited = [one.task for one in running if one.call.level is not Level.PREFETCH]
+        wait_ms = budget.remaining_ms() * (1.0 if decision.is_local else INJECT_SHARE) - _RENDER_MS
+        waited = [one.task for one in running if self._is_in_time(one.call, wait_ms)]
         if waited:
-            share = 1.0 if decision.is_local else INJECT_SHARE
-            await asyncio.wait(waited, timeout=max(0.0, budget.remaining_ms() * share - _RENDER_MS) / 1000)
+            await asyncio.wait(waited, timeout=max(0.0, wait_ms) / 1000)
         done = [one for one in running if one.task in waited and one.task.done()]
         found = [one.task.result() for one in done]
         told = [_told(one.call, outcome) for one, outcome in zip(done, found, strict=True)]
@@ -84,6 +84,12 @@ class Execution:
         told += [self._leave(one, request_id, held) for one in running if one not in done]
         names = tuple(result.tool for result in results)
         return decision, Carried(_messages(results), names, held, tuple(told))
+
+    def _is_in_time(self, call: Call, wait_ms: float) -> bool:
+        """Whether a call is waited for: not where it takes longer as a rule and can be left for the agent."""
+        if call.level is Level.PREFETCH:
+            return False
+        return not (self._prefetched.has_room and self._toolbox.expected_ms(call) > wait_ms)
 
     def _is_worth(self, call: Call) -> bool:
         """Whether a call is expected to save more than it costs; what is waited for always is."""

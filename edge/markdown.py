@@ -24,7 +24,7 @@ _OPENS = re.compile(r"[#=:]|[-+](?!\w)|[0-9]*[.)](?!\S)")
 
 # Pages make links of bare addresses, some of them (remark-gfm) after the backslashes are gone. So a run of
 # such characters becomes code. The domains are those that linkify-it takes for one by default.
-_RUN_CHARACTERS = "".join(char for char in map(chr, range(33, 127)) if char not in "\\`|<>") + "рфРФ"
+_RUN_CHARACTERS = "".join(char for char in map(chr, range(33, 127)) if char not in "\\`|<>[]$") + "рфРФ"
 _RUN = re.compile(f"([{re.escape(_RUN_CHARACTERS)}]+)")
 _LINK = re.compile(
     r"//|www\.|[^@]@|@[^@]|\.xn--|\.(?:[a-z]{2}|biz|com|edu|gov|net|org|pro|web|xxx|aero|asia|coop|info|museum"
@@ -38,6 +38,7 @@ _UNSAFE = (
     (re.compile("`"), "a value could not be kept out of code; leave ` out, or write \\`"),
     (re.compile(r"<(?=[A-Za-z/!?]|\Z)"), "a value could not be kept out of HTML; leave < out, or write \\<"),
     (re.compile(r"\]:"), "]: gives a link its address; write ]\\: for the characters"),
+    (re.compile(r"\]\Z"), "a value after ] could become a link's address; put a space between them"),
     (re.compile(r"\\\Z"), "a backslash before a value would undo its escaping; leave it out ({{ is a brace)"),
 )
 
@@ -66,8 +67,8 @@ def escape(text: str, before: str = "", after: str = "") -> str:
     opens = _OPENS.match(text)
     if opens and shown.startswith(opens.group()):
         shown = f"{shown[: opens.end() - 1]}\\{shown[opens.end() - 1 :]}"
-    elif before.endswith("]") and shown.startswith("("):  # an address, beside a text in brackets
-        shown = f"&#40;{shown[1:]}"
+    if shown.endswith("#") and text.rstrip("#")[-1:].isspace():  # a heading would end before it
+        shown = f"{shown[:-1]}\\#"
     return f"{_ISOLATE}{shown}{_POP}" if _RIGHT_TO_LEFT.search(text) else shown
 
 
@@ -86,9 +87,14 @@ def unsafe(text: str) -> str | None:
 
 def is_in_address(text: str) -> bool:
     """Whether a text ends within a link's address or title: ``[track](https://…``."""
-    plain = _ESCAPED.sub("  ", text)
-    start = plain.rfind("](")
-    return start >= 0 and plain.count("(", start) > plain.count(")", start)
+    depth, last = 0, ""
+    for char in _ESCAPED.sub("  ", text):
+        if char == "(" and (depth or last == "]"):
+            depth += 1
+        elif char == ")" and depth:
+            depth -= 1
+        last = char
+    return depth > 0
 
 
 def _shown(char: str) -> str:

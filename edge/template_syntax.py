@@ -7,8 +7,8 @@
     {each get_free_rooms.rooms}{item.name}{else}none{end}  a list
     {{ and }}                                              braces
 
-The text around them is the operator's, and may be Markdown in which a value can be made safe: no code, no HTML,
-no value in a link's address.
+The text around them is the operator's, and may hold Markdown in which values can be made safe: no code, no
+HTML, no value in a link's address.
 """
 
 import re
@@ -24,6 +24,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _PATH = r"([\w-]+(?:\.[\w-]+)*)"
 _FIELD = re.compile(rf"{_PATH}\s*(?:([?=])(.*))?", re.DOTALL)
 _EACH = re.compile(rf"each\s+{_PATH}")
+_COLON = re.compile("[:：]")
 _FORMS = "{tool.field}, {tool.field ? text}, {tool.field = value: text; …}, {each tool.field}…{else}…{end}"
 
 Path: TypeAlias = tuple[str, ...]
@@ -102,7 +103,8 @@ class _Parser:
         self._start = len(self.text)
         if ends:
             self._fail("a list has no end; write {end} after its row")
-        return (*found, *self._own_text()), ""
+        self._checked(self._literal + " ")  # what it ends with stands beside no value
+        return (*found, *([self._literal] if self._literal else [])), ""
 
     def _each(self, tag: str, *, is_within: bool) -> Each:
         if tag in ("else", "end"):
@@ -135,9 +137,9 @@ class _Parser:
         words: dict[str, str] = {}
         for entry in listed.split(";"):
             value, colon, text = map(str.strip, entry.partition(":"))
-            if not colon or not value or value in words:
-                why = "is there twice" if colon and value else "has no value or no colon"
-                self._fail(f"{entry.strip()[:40]!r} {why}; write value: text; value: text")
+            if not colon or not value or value in words or _COLON.search(text.partition("；")[2]):
+                why = "has a value that is there already" if value in words else "is not one value and text"
+                self._fail(f"{entry.strip()[:40]!r} {why}; write value: text; value: text, not ： and ；")
             words[value] = self._inner(text)
         return words
 

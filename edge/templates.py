@@ -1,7 +1,7 @@
 """Templates: a topic's answer with values of its tools' results in it.
 
-edge/template_syntax.py has the language. The text is the operator's and may hold Markdown. Values are anybody's:
-whatever they hold, the page has the links, headings and lists of the template and no others.
+edge/template_syntax.py has the language. The template is the operator's and may hold Markdown. Values are
+anybody's: whatever they hold, the page has the links, headings and lists of the template and no others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,9 +17,9 @@ from edge.template_syntax import ITEM, Choice, Path, Piece, Value, parse
 
 MAX_TEXT = 500  # characters of one value
 MAX_ROWS = 20
-MAX_ANSWER = 10_000  # characters: rows and fields multiply
+MAX_ANSWER = 10_000  # characters before they are escaped: rows and fields multiply
 _MAX_INTEGER = 10**30  # numbers of orders have about 20 digits
-_MAX_NUMBER = 1e15
+_MAX_NUMBER, _MIN_NUMBER = 1e15, 1e-12  # beyond them a number is a row of zeros
 _DIGITS = 15  # a double keeps every decimal of so many digits (DBL_DIG) and shows noise beyond them
 
 
@@ -52,12 +52,14 @@ class Template:
             "".join(map(itemgetter(1), group))
             for _, group in groupby([(False, ""), *parts], key=itemgetter(0))
         ]
+        if sum(map(len, texts)) > MAX_ANSWER:
+            raise TemplateError(f"The answer has over {MAX_ANSWER} characters.")
         texts.append("")
         for place in range(1, len(texts) - 1, 2):
             texts[place] = escape(texts[place], texts[place - 1], texts[place + 1])
         answer = "".join(texts).strip()
-        if not answer or len(answer) > MAX_ANSWER:
-            raise TemplateError(f"The answer is {'too long' if answer else 'empty'}.")
+        if not answer:
+            raise TemplateError("The answer is empty.")
         return answer
 
 
@@ -108,7 +110,7 @@ def _text(value: object, path: Path) -> str:
         return clean(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MAX_INTEGER:
         return str(value)
-    if isinstance(value, float) and abs(value) < _MAX_NUMBER:  # no infinity, and not what is no number
+    if isinstance(value, float) and (value == 0 or _MIN_NUMBER < abs(value) < _MAX_NUMBER):
         text = f"{value + 0.0:.{_DIGITS}g}"
         return f"{Decimal(text):f}" if "e" in text else text
     raise _error(path, "is no text and no number that can be shown")

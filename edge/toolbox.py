@@ -20,6 +20,7 @@ from edge.config import ToolSettings
 from edge.decision import Call, SlotValue
 from edge.identity import Caller
 from edge.tools import Tool
+from edge.transport import KEEPALIVE_SECONDS
 
 logger = logging.getLogger("frontdesk")
 
@@ -29,6 +30,8 @@ _CACHE_BYTES = 16_000_000
 # collected as often as the confidence promised, so that a few do not decide.
 _REMEMBERED = 64
 _DOUBT = 20.0
+_TRIES = 3
+_HALF_LIFE = 600.0  # of what was observed, in seconds
 _Headers = tuple[tuple[bytes, bytes], ...]
 _USER, _TENANT = b"x-frontdesk-user", b"x-frontdesk-tenant"
 
@@ -76,7 +79,8 @@ class Toolbox:
         self, bundle: Bundle, settings: ToolSettings, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
         self._settings = settings
-        self._transport = transport or httpx2.AsyncHTTPTransport(retries=0)
+        limits = httpx2.Limits(keepalive_expiry=KEEPALIVE_SECONDS)
+        self._transport = transport or httpx2.AsyncHTTPTransport(limits=limits, retries=0)
         self.tools = {
             name: bundle.tools[name] for name in sorted(bundle.called) if self._can(bundle.tools[name])
         }
@@ -113,36 +117,41 @@ class Toolbox:
         finally:
             limits.leave()
         ms = (time.perf_counter() - start) * 1000
+        self._figures[tool.name].called(None if isinstance(found, str) else ms)
         if isinstance(found, str):
             return Failure(tool.name, found, ms)
         value, text = found
         if tool.owner and not (isinstance(value, dict) and value.get(tool.owner) == asker.caller.user):
             return Failure(tool.name, "not_owner", ms)
-        self._figures[tool.name].took(ms)
         result = Result(tool.name, arguments, value, text, ms)
         if tool.cache_s:
             self._keep(key, result, time.monotonic() + tool.cache_s)
         return result
 
+    def expected_ms(self, call: Call) -> float:
+        """How long a tool took of late, 0 before it was ever called."""
+        figures = self._figures[call.suggestion.tool]
+        return figures.mean_ms() if figures.times else 0.0
+
     def gain_ms(self, call: Call) -> float | None:
         """What calling a tool beforehand saves by expectation: P(right) · t_tool − P(wrong) · cost, in ms.
 
-        P(right) is the call's confidence, corrected by how often agents collected what was called so far.
-        None before the tool was ever called: then a call is how to find out.
+        P(right) is the call's confidence, corrected by how often calls brought something and agents collected
+        it. None before the tool brought a result, unless its first calls failed: a call is how to find out.
         """
         figures = self._figures[call.suggestion.tool]
         if not figures.times:
-            return None
-        right = min(1.0, call.confidence * figures.correction())
+            return None if figures.calls() < _TRIES else -self.tools[call.suggestion.tool].cost
+        right = call.confidence * min(1.0, figures.correction())
         return right * figures.mean_ms() - (1 - right) * self.tools[call.suggestion.tool].cost
 
     def prefetched(self, call: Call) -> None:
         """Note that a result is there to be collected."""
-        self._figures[call.suggestion.tool].promised += call.confidence
+        self._figures[call.suggestion.tool].promise(call.confidence)
 
     def collected(self, tool: str) -> None:
         """Note that the agent took a result that was called beforehand."""
-        self._figures[tool].collected += 1
+        self._figures[tool].collect()
 
     def _can(self, tool: Tool) -> bool:
         kind, _, name = tool.credential.partition(":")
@@ -294,18 +303,50 @@ class _Limits:
 
 
 class _Figures:
-    """What was observed of one tool."""
+    """What was observed of one tool. Counts fade, so that a tool that was left alone is tried again."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
-        self.promised = 0.0
-        self.collected = 0
+        self._promised = self._collected = self._called = self._brought = 0.0
+        self._at = time.monotonic()
 
-    def took(self, ms: float) -> None:
-        self.times = [*self.times[-_REMEMBERED + 1 :], ms]
+    def called(self, ms: float | None) -> None:
+        """Note a call, and how long it took if it brought a result."""
+        self._fade()
+        self._called += 1
+        if ms is not None:
+            self._brought += 1
+            self.times = [*self.times[-_REMEMBERED + 1 :], ms]
+
+    def calls(self) -> float:
+        """How many calls there were of late."""
+        self._fade()
+        return self._called
+
+    def promise(self, confidence: float) -> None:
+        """Note that a result is there to be collected."""
+        self._fade()
+        self._promised += confidence
+
+    def collect(self) -> None:
+        """Note that it was collected."""
+        self._collected += 1
 
     def mean_ms(self) -> float:
+        """How long a result took of late."""
         return sum(self.times) / len(self.times)
 
     def correction(self) -> float:
-        return (self.collected + _DOUBT) / (self.promised + _DOUBT)
+        """How often calls brought a result that was collected, against what their confidences promised."""
+        self._fade()
+        useful = (self._collected + _DOUBT) / (self._promised + _DOUBT)
+        return useful * (self._brought + 1) / (self._called + 1)
+
+    def _fade(self) -> None:
+        now = time.monotonic()
+        left = 0.5 ** ((now - self._at) / _HALF_LIFE)
+        self._at = now
+        self._promised *= left
+        self._collected *= left
+        self._called *= left
+        self._brought *= left

@@ -1,12 +1,14 @@
 """Desk advice before training: what would confuse the router or falsify the evaluation."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
 from edge.normaliser import Normaliser
-from export.desk import STRATA, Desk
+from export.desk import STRATA, Desk, DeskTopic
 from export.near import near_pairs
+from export.tools import use_of
 
 MIN_EXAMPLES = 10
 
@@ -172,17 +174,18 @@ def _uncalibrated(desk: Desk) -> list[Finding]:
 
 def _answers(desk: Desk, today: date) -> list[Finding]:
     findings = []
+    uses = {tool["name"]: use_of(tool) for tool in desk.tools}
     texts: Counter[tuple[str, str]] = Counter()
     for topic in desk.topics:
         if topic.valid_until is not None and topic.valid_until < today:
             findings.append(Finding("warning", topic.where, f"{topic.id} expired on {topic.valid_until}."))
-        if topic.route == "answer":
+        if what := _promised(topic, uses):
             findings += [
                 Finding(
-                    "warning", topic.where, f"{topic.id} has no answer in {lang}: such turns are forwarded."
+                    "warning", topic.where, f"{topic.id} has no {what} in {lang}: such turns are forwarded."
                 )
                 for lang in desk.languages
-                if lang not in topic.answer
+                if lang not in topic.answerable
             ]
         for lang, text in topic.answer.items():
             texts[lang, text] += 1
@@ -195,3 +198,11 @@ def _answers(desk: Desk, today: date) -> list[Finding]:
                     )
                 )
     return findings
+
+
+def _promised(topic: DeskTopic, uses: Mapping[str, str]) -> str:
+    """What a topic needs in each language to be answered here; nothing where it is not meant to be."""
+    if topic.route == "answer":
+        return "answer"
+    may = topic.route == "tool" and all(uses[name] == "answer" for name in topic.tools)
+    return "template, though its tools may answer," if may else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from edge.bundle import Bundle
-from edge.decision import GuardHit, Reading, Reason
+from edge.decision import GuardHit, Reading, Reason, Suggestion
 from edge.query import Query
 from edge.router import Router
 
@@ -24,11 +24,15 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of a query so far: its reading, and every objection to answering it here."""
+    """What is known of a query so far: its reading, and every objection to answering it here.
+
+    ``tools``: those of the best topic, with their slots as far as the query fills them.
+    """
 
     query: Query
     today: date
     reading: Reading | None = None
+    tools: tuple[Suggestion, ...] = ()
     objections: tuple[GuardHit, ...] = ()
 
     def add(self, *hits: GuardHit) -> "Case":

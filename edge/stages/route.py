@@ -1,7 +1,7 @@
 """Route: the topic's route, if its confidence and margin pass and nothing objects."""
 
 from edge.bundle import Bundle, Topic
-from edge.decision import Answer, Call, Decision, Path, Reading, Reason, Suggestion
+from edge.decision import Answer, Call, Decision, Path, Reading, Reason
 from edge.normaliser import Lang
 from edge.stages import Case, Runtime
 from edge.stages.tool import calls_for_agent, calls_to_answer, is_answered_by_tools
@@ -13,19 +13,17 @@ def route(case: Case, runtime: Runtime) -> Decision:
     """The decision: an answer where no objection stands, else the agent with the first reason."""
     query, reading, bundle = case.query, case.reading, runtime.bundle
     unproven, answer = False, None
-    tools: tuple[Suggestion, ...] = ()
     calls: tuple[Call, ...] = ()
     if reading is not None:
         topic = bundle.by_id[reading.topic]
-        tools = bundle.slots.suggest(topic.tools, query, case.today) if topic.tools else ()
         by_tools = is_answered_by_tools(topic, case, runtime)
         case = _by_confidence(case, reading, topic, bundle, answered=by_tools or topic.route == "answer")
         threshold = bundle.threshold(topic, query.lang) if query.lang else None
         unproven = threshold is not None and not threshold.proven
         if by_tools:
-            called = calls_to_answer(tools, reading.confidence)
+            called = calls_to_answer(topic, case, reading)
             if isinstance(called, Reason):
-                case = case.because(called, ",".join(s.tool for s in tools if not s.is_complete))
+                case = case.because(called, ",".join(s.tool for s in case.tools if not s.is_complete))
             else:
                 calls = called
         elif topic.route != "answer":
@@ -47,7 +45,7 @@ def route(case: Case, runtime: Runtime) -> Decision:
         guards=case.objections,
         answer=answer if local else None,
         unproven=unproven and local,
-        tools=tools,
+        tools=case.tools,
         calls=calls if local else calls_for_agent(case, runtime),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from edge.bundle import Topic
-from edge.decision import Call, Candidate, Level, Reason, Suggestion
+from edge.decision import Call, Candidate, Level, Reading, Reason
 from edge.stages import Case, Runtime
 
 # What keeps a turn from being answered here says nothing against its tools: the topic is the likely one, and
@@ -19,9 +19,11 @@ def is_answered_by_tools(topic: Topic, case: Case, runtime: Runtime) -> bool:
     return answered and runtime.callable.issuperset(topic.tools)
 
 
-def calls_to_answer(suggestions: Iterable[Suggestion], confidence: float) -> tuple[Call, ...] | Reason:
+def calls_to_answer(topic: Topic, case: Case, reading: Reading) -> tuple[Call, ...] | Reason:
     """The calls whose results answer the turn, or the reason why it cannot be answered."""
-    calls = tuple(Call(suggestion, Level.ANSWER, confidence) for suggestion in suggestions)
+    if topic.valid_until is not None and case.today > topic.valid_until:
+        return Reason.ANSWER_EXPIRED
+    calls = tuple(Call(suggestion, Level.ANSWER, reading.confidence) for suggestion in case.tools)
     return calls if all(call.suggestion.is_complete for call in calls) else Reason.SLOT_MISSING
 
 

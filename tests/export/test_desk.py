@@ -8,7 +8,7 @@ import pytest
 from edge.errors import DeskError
 from edge.normaliser import Lang
 from export.check import check_desk
-from export.desk import load_desk
+from export.desk_reader import load_desk
 
 HEAD = "name: tiny\nlanguages: [en, zh]\n"
 TOPIC = """\
