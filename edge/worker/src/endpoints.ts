@@ -50,7 +50,9 @@ export class Endpoints {
     const exchange = new Exchange(request, context, this.settings.budgetMs);
     const isHealth = exchange.url.pathname.startsWith("/health");
     try {
-      if (!isHealth) Object.assign(exchange, await this.identity.admit(request));
+      // Who collects a result shows the agent's signature, and has no credential of a user's.
+      const isUsers = !isHealth && !exchange.url.pathname.startsWith(PREFETCH);
+      if (isUsers) Object.assign(exchange, await this.identity.admit(request));
       const response = await this.endpoint(exchange)(exchange);
       if (!isHealth && !exchange.relayed.started) this.served(exchange, response.status, "ok");
       return response;

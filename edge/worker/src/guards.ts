@@ -80,12 +80,17 @@ export class Guards {
     return found;
   }
 
-  /** The signals of a reading form that lie outside the topic's examples. */
-  mismatches(normal: string, topic: string): GuardHit[] {
+  /**
+   * The signals of a reading form that lie outside the topic's examples. `slots`: those parts of it, reading forms
+   * too, that fill a slot of the topic's tools; they are what a tool is asked for.
+   */
+  mismatches(normal: string, topic: string, slots: readonly string[] = []): GuardHit[] {
     const allowed = known(this.allowed, topic);
     if (allowed === null) return [];
-    const outside = [...this.signalsOf(normal)].filter((signal) => !allowed.has(signal)).sort(byCodePoint);
-    return outside.map((signal) => {
+    const outside = [...this.signalsOf(normal)].filter((signal) => !allowed.has(signal));
+    const asked = new Set(outside.length > 0 ? slots.flatMap((slot) => [...this.signalsOf(slot)]) : []);
+    const left = outside.filter((signal) => !asked.has(signal)).sort(byCodePoint);
+    return left.map((signal) => {
       const kind = signal.split(":", 1)[0]!;
       return { name: kind, reason: known(this.reasons, kind), value: signal };
     });

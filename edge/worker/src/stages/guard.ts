@@ -1,12 +1,13 @@
 // Guard: everything that forbids a local answer although the router may be sure of the topic.
 //
-// A guard can only turn a local answer into a forward, never the reverse.
+// A guard can only turn a local answer into a forward, never the reverse. What fills a slot of the topic's tools is
+// asked of them, and is no objection.
 
 import type { GuardHit, Reading } from "../decision";
 import { lastAssistant } from "../query";
 import type { Case, Runtime } from ".";
 
-/** Object by language, by wording, by the router's two probabilities and by the topic's signals. */
+/** Fill the slots; object by language, wording, the router's two probabilities, the topic's signals. */
 export function guard(state: Case, runtime: Runtime): Case {
   const { query, reading } = state;
   const { bundle } = runtime;
@@ -14,6 +15,8 @@ export function guard(state: Case, runtime: Runtime): Case {
     state = state.because("unsupported_language", query.lang ?? "");
   }
   if (reading === null) return state;
+  const topic = bundle.byId.get(reading.topic)!;
+  if (topic.tools.length > 0) state = state.with(reading, bundle.slots.suggest(topic.tools, query, state.today));
   state = state.add(...bundle.guards.wordings(query.normal, query.history.length > 0));
   if (reading.unread) state = state.because("unsupported_language", reading.unread);
   if (query.history.at(-1)?.role === "user") state = state.because("needs_context", "user turns in a row");
@@ -21,7 +24,14 @@ export function guard(state: Case, runtime: Runtime): Case {
   state = state.add(...byProbability(state, reading, runtime));
   const last = lastAssistant(query);
   if (last !== null && bundle.answerTopic(last) === reading.topic) state = state.because("re_ask", reading.topic);
-  return state.add(...bundle.guards.mismatches(query.normal, reading.topic));
+  const slots = topic.route === "tool" ? slotTexts(state, runtime) : [];
+  return state.add(...bundle.guards.mismatches(query.normal, reading.topic, slots));
+}
+
+/** What of the text fills a slot, as it is read. */
+function slotTexts({ tools }: Case, { bundle }: Runtime): string[] {
+  const slots = tools.flatMap((tool) => [...tool.slots.values()]);
+  return slots.flatMap((slot) => ("value" in slot && slot.text ? [bundle.normaliser.reading(slot.text)] : []));
 }
 
 /**

@@ -4,7 +4,7 @@
 // not stop the next ones: what they read is what the hints tell the agent.
 
 import type { Bundle } from "../bundle";
-import type { Decision, GuardHit, Reading, Reason } from "../decision";
+import type { Decision, GuardHit, Reading, Reason, Suggestion } from "../decision";
 import type { Query } from "../query";
 import type { Router } from "../router";
 
@@ -14,19 +14,22 @@ export interface Runtime {
   readonly router: Router;
 }
 
-/** What is known of a query so far: its reading, and every objection to answering it here. */
+/**
+ * What is known of a query so far: its reading, the tools of its best topic with their slots as far as the query
+ * fills them, and every objection to answering it here. `today` is the day in UTC, YYYY-MM-DD.
+ */
 export class Case {
   constructor(
     readonly query: Query,
-    /** The day in UTC, YYYY-MM-DD. */
     readonly today: string,
     readonly reading: Reading | null = null,
+    readonly tools: readonly Suggestion[] = [],
     readonly objections: readonly GuardHit[] = [],
   ) {}
 
   /** The case with more objections. */
   add(...hits: readonly GuardHit[]): Case {
-    return new Case(this.query, this.today, this.reading, [...this.objections, ...hits]);
+    return new Case(this.query, this.today, this.reading, this.tools, [...this.objections, ...hits]);
   }
 
   /** The case with one more objection that needs no guard. */
@@ -34,9 +37,9 @@ export class Case {
     return this.add({ name: reason, reason, value });
   }
 
-  /** The case with the router's reading. */
-  read(reading: Reading): Case {
-    return new Case(this.query, this.today, reading, this.objections);
+  /** The case with what the router says, and then with the tools of the best topic. */
+  with(reading: Reading, tools: readonly Suggestion[] = []): Case {
+    return new Case(this.query, this.today, reading, tools, this.objections);
   }
 }
 

@@ -8,7 +8,7 @@ export async function read(state: Case, { bundle, router }: Runtime): Promise<Ca
   try {
     const reading = state.query.clipped ? null : await router.read(state.query.normal);
     if (reading === null) return state.because("too_long", `more than ${bundle.maxTokens} tokens`);
-    return state.read(reading);
+    return state.with(reading);
   } catch (error) {
     if (!(error instanceof RouterError)) throw error;
     return state.because("not_ready", error.message);

@@ -1,16 +1,7 @@
 // Route: the topic's route, if its confidence and margin pass and nothing objects.
 
 import type { Bundle, Topic } from "../bundle";
-import {
-  type Answer,
-  type Decision,
-  decision,
-  type GuardHit,
-  REASONS,
-  type Reading,
-  type Reason,
-  type Suggestion,
-} from "../decision";
+import { type Answer, type Decision, decision, type GuardHit, REASONS, type Reading, type Reason } from "../decision";
 import type { Lang } from "../normaliser";
 import type { Case, Runtime } from ".";
 
@@ -21,10 +12,8 @@ export function route(state: Case, { bundle }: Runtime): Decision {
   const { query, reading } = state;
   let unproven = false;
   let answer: Answer | null = null;
-  let tools: readonly Suggestion[] = [];
   if (reading !== null) {
     const topic = bundle.byId.get(reading.topic)!;
-    if (topic.tools.length > 0) tools = bundle.slots.suggest(topic.tools, query, state.today);
     state = byConfidence(state, reading, topic, bundle);
     const threshold = query.lang && bundle.threshold(topic, query.lang);
     unproven = threshold !== null && !threshold.proven;
@@ -44,7 +33,7 @@ export function route(state: Case, { bundle }: Runtime): Decision {
     guards: state.objections,
     answer: isLocal ? answer : null,
     unproven: unproven && isLocal,
-    tools,
+    tools: state.tools,
   });
 }
 
