@@ -34,7 +34,8 @@ export class Amounts {
 
   constructor(data: AmountData) {
     this.regex = new RegExp(data.regex, "dgu");
-    if (new RegExp(`${data.regex}|`).exec("")!.length !== 8) throw new RangeError("amounts.regex must have 7 groups");
+    if (new RegExp(`${data.regex}|`).exec("")!.length !== 8)
+      throw new RangeError("amounts.regex must have 7 groups");
     this.han = new RegExp(`^(?:${data.han})$`, "u");
     this.words = new Map(Object.entries(data.words));
     this.multipliers = new Map(Object.entries(data.multipliers));

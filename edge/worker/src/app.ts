@@ -7,7 +7,10 @@ import { ConfigError, errorJson, RequestError } from "./errors";
 import { Host } from "./host";
 
 /** What Workers call. `files` are the bundle's, `wasm` is onnxruntime-web's plain build. */
-export function createApp(files: BundleFiles, wasm: WebAssembly.Module): ExportedHandler<Record<string, unknown>> {
+export function createApp(
+  files: BundleFiles,
+  wasm: WebAssembly.Module,
+): ExportedHandler<Record<string, unknown>> {
   let endpoints: Endpoints | null = null;
   return {
     async fetch(request, env, context) {
@@ -19,8 +22,13 @@ export function createApp(files: BundleFiles, wasm: WebAssembly.Module): Exporte
       } catch (error) {
         if (!(error instanceof ConfigError)) throw error;
         console.error(error.message);
-        const told = new RequestError("A setting of this server is wrong; its log says which.", { code: "bad_config" });
-        return new Response(errorJson(told), { status: 500, headers: { "content-type": "application/json" } });
+        const told = new RequestError("A setting of this server is wrong; its log says which.", {
+          code: "bad_config",
+        });
+        return new Response(errorJson(told), {
+          status: 500,
+          headers: { "content-type": "application/json" },
+        });
       }
       const response = endpoints.handle(request, context);
       context.waitUntil(response); // also where the client leaves meanwhile, which the log shall tell

@@ -103,7 +103,9 @@ export class Bundle {
   constructor(manifest: Manifest, answersFile: string) {
     const { normaliser, limits } = manifest;
     if (normaliser.version !== NORMALISER_VERSION) {
-      throw new RangeError(`normaliser version ${normaliser.version}, this Frontdesk has ${NORMALISER_VERSION}`);
+      throw new RangeError(
+        `normaliser version ${normaliser.version}, this Frontdesk has ${NORMALISER_VERSION}`,
+      );
     }
     checkManifest(manifest);
     this.name = manifest.name;
@@ -127,7 +129,8 @@ export class Bundle {
     this.guards = new Guards(manifest.guards, new Map(allowed));
     this.slots = new SlotFiller(manifest.tools, manifest.slots, this.normaliser);
     const unknown = this.topics.flatMap((topic) => topic.tools).find((name) => !this.slots.has(name));
-    if (unknown !== undefined) throw new RangeError(`a topic names the tool ${unknown}, which is not in 'tools'`);
+    if (unknown !== undefined)
+      throw new RangeError(`a topic names the tool ${unknown}, which is not in 'tools'`);
     this.selfTest = manifest.self_test;
     this.thresholds = new Map(Object.entries(manifest.thresholds).map(([k, v]) => [k, thresholdOf(k, v)]));
     const { answers, exact } = readAnswers(answersFile, this.byId);
@@ -191,7 +194,8 @@ function readManifest(file: ArrayBuffer): Manifest {
 async function verify(files: BundleFiles, manifest: Manifest): Promise<void> {
   for (const name of [ROUTER_FILE, "tokenizer.json", "answers.jsonl"] as const) {
     const wanted = isObject(manifest.files) ? manifest.files[name] : undefined;
-    if (wanted === undefined) throw new BundleError(`${MANIFEST} does not list ${name}; build the bundle again.`);
+    if (wanted === undefined)
+      throw new BundleError(`${MANIFEST} does not list ${name}; build the bundle again.`);
     const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", files[name]));
     if (hex(digest) !== wanted) {
       throw new BundleError(
@@ -229,7 +233,8 @@ function text(value: unknown, name: string): string {
 }
 
 function thresholdOf(key: string, entry: Threshold): Threshold {
-  if (typeof entry.proven !== "boolean") throw new TypeError(`thresholds.${key}.proven must be true or false`);
+  if (typeof entry.proven !== "boolean")
+    throw new TypeError(`thresholds.${key}.proven must be true or false`);
   return {
     confidence: share(entry.confidence, `thresholds.${key}.confidence`),
     margin: share(entry.margin, `thresholds.${key}.margin`),
@@ -244,7 +249,13 @@ function topicOf(entry: ManifestTopic): Topic {
   if (until !== null && !/^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(until)) {
     throw new RangeError(`the topic ${entry.id} is valid until ${until}, which is no day`);
   }
-  return { id: text(entry.id, "id"), route: text(entry.route, "route"), group: entry.group, validUntil: until, tools: entry.tools };
+  return {
+    id: text(entry.id, "id"),
+    route: text(entry.route, "route"),
+    group: entry.group,
+    validUntil: until,
+    tools: entry.tools,
+  };
 }
 
 function readAnswers(file: string, topics: ReadonlyMap<string, Topic>) {
@@ -278,7 +289,8 @@ function answerOf(entry: Record<string, unknown>, topics: ReadonlyMap<string, To
   if (typeof topic !== "string" || topics.get(topic)?.route !== "answer") {
     throw new RangeError(`there is no answer topic ${String(topic)}`);
   }
-  if (typeof entry["text"] !== "string" || !strip(entry["text"])) throw new TypeError("'text' must be a text");
+  if (typeof entry["text"] !== "string" || !strip(entry["text"]))
+    throw new TypeError("'text' must be a text");
   if (typeof tokens !== "number" || !Number.isInteger(tokens) || tokens < 0) {
     throw new TypeError("'tokens' must be a whole number");
   }

@@ -20,7 +20,9 @@ export async function classify(pipeline: Pipeline, { input = null }: JsonObject)
     );
   }
   if (inputs.length > MAX_INPUTS) {
-    throw new BadRequest(`'input' holds ${inputs.length} texts; send at most ${MAX_INPUTS}.`, { param: "input" });
+    throw new BadRequest(`'input' holds ${inputs.length} texts; send at most ${MAX_INPUTS}.`, {
+      param: "input",
+    });
   }
   const rows: object[] = [];
   for (const item of inputs) {
@@ -44,7 +46,10 @@ export function rowOf(decided: Decision, spans: Spans): object {
     needs_context: rounded(reading && reading.needsContext),
     exit: reading && reading.exit,
     unproven: decided.unproven,
-    candidates: (reading?.candidates ?? []).map((c) => ({ topic: c.topic, confidence: rounded(c.confidence) })),
+    candidates: (reading?.candidates ?? []).map((c) => ({
+      topic: c.topic,
+      confidence: rounded(c.confidence),
+    })),
     guards: decided.guards.map(({ name, value }) => ({ name, value })),
     tools: decided.tools.map(toolOf),
     observed: observed && { path: observed.path, reason: observed.reason },
@@ -60,7 +65,9 @@ async function queryOf({ runtime }: Pipeline, item: Json): Promise<Query> {
   const { normaliser } = runtime.bundle;
   if (typeof item === "string") return queryOfText(item, normaliser);
   if (isObject(item)) return queryOfBody(asChat(item), normaliser);
-  throw new BadRequest("Each element of 'input' must be a text or an object with 'messages'.", { param: "input" });
+  throw new BadRequest("Each element of 'input' must be a text or an object with 'messages'.", {
+    param: "input",
+  });
 }
 
 function rounded(value: number | null): number | null {

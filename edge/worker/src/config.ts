@@ -90,7 +90,9 @@ export function loadSettings(env: Record<string, unknown>): Settings {
 /** Throw ConfigError for settings that are right alone and wrong together. */
 function checkTogether({ auth, keys, identityHeader, tenantHeader }: Settings): void {
   if (auth === "keys" && keys.length === 0) {
-    throw new ConfigError("auth is keys, and there is no key: make one with `frontdesk key NAME` and put it into FRONTDESK_KEYS.");
+    throw new ConfigError(
+      "auth is keys, and there is no key: make one with `frontdesk key NAME` and put it into FRONTDESK_KEYS.",
+    );
   }
   if (keys.length > 0 && auth !== "keys") {
     throw new ConfigError(`There are keys, and auth is ${auth}: set FRONTDESK_AUTH to keys or remove them.`);
@@ -99,7 +101,9 @@ function checkTogether({ auth, keys, identityHeader, tenantHeader }: Settings): 
     throw new ConfigError("identity_header and tenant_header are the same: the log must not hold users.");
   }
   if (auth === "proxy" && !identityHeader) {
-    throw new ConfigError("auth is proxy: name the header in which the proxy says who asks in FRONTDESK_IDENTITY_HEADER.");
+    throw new ConfigError(
+      "auth is proxy: name the header in which the proxy says who asks in FRONTDESK_IDENTITY_HEADER.",
+    );
   }
 }
 
@@ -151,7 +155,8 @@ function keys(value: string): Key[] {
   } catch {
     throw new Error("expected a JSON list of keys with id, sha256, tenant and valid_until");
   }
-  if (!Array.isArray(listed)) throw new Error("expected a list of keys with id, sha256, tenant and valid_until");
+  if (!Array.isArray(listed))
+    throw new Error("expected a list of keys with id, sha256, tenant and valid_until");
   const found = listed.map((entry, i) => keyOf(entry, i + 1));
   for (const what of ["id", "sha256"] as const) {
     const seen = found.map((key) => key[what]);
@@ -164,15 +169,20 @@ function keys(value: string): Key[] {
 function keyOf(entry: Record<string, unknown>, number: number): Key {
   const { id, sha256, tenant = "", valid_until = null, ...others } = entry ?? {};
   const [unknown] = Object.keys(others);
-  if (unknown !== undefined) throw new Error(`key ${number} has '${unknown}'; it takes id, sha256, tenant and valid_until`);
-  if (typeof id !== "string" || !NAME.test(id)) throw new Error(`key ${number} needs an id of letters, digits, '_', '.' and '-'`);
+  if (unknown !== undefined)
+    throw new Error(`key ${number} has '${unknown}'; it takes id, sha256, tenant and valid_until`);
+  if (typeof id !== "string" || !NAME.test(id))
+    throw new Error(`key ${number} needs an id of letters, digits, '_', '.' and '-'`);
   if (typeof sha256 !== "string" || !/^[0-9a-f]{64}$/.test(sha256)) {
     throw new Error(`key '${id}' needs the sha256 that \`frontdesk key\` printed: 64 hexadecimal digits`);
   }
   if (typeof tenant !== "string" || !(tenant === "" || NAME.test(tenant))) {
     throw new Error(`key '${id}' needs a tenant of letters, digits, '_', '.' and '-'`);
   }
-  if (valid_until !== null && (typeof valid_until !== "string" || !/^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(valid_until))) {
+  if (
+    valid_until !== null &&
+    (typeof valid_until !== "string" || !/^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(valid_until))
+  ) {
     throw new Error(`key '${id}' needs a valid_until such as 2027-12-31`);
   }
   return { id, sha256, tenant, validUntil: valid_until };

@@ -123,7 +123,8 @@ export class Endpoints {
   /** The chat body, or the decision to forward it unread. Throws BadRequest. */
   private read(exchange: Exchange, body: Uint8Array): { text: string; chat: Chat } | Decision {
     if (exchange.header(`${OWN_PREFIX}bypass`) === "1") return decision("agent", "bypass");
-    if (!["", "identity"].includes(exchange.header("content-encoding"))) return decision("agent", "client_options");
+    if (!["", "identity"].includes(exchange.header("content-encoding")))
+      return decision("agent", "client_options");
     try {
       const text = bodyText(body);
       return { text, chat: parseChat(text) };
@@ -145,7 +146,9 @@ export class Endpoints {
       exchange.spans.mark("query");
       return { query, decided: await pipeline.decide(query, exchange.spans) };
     } catch (error) {
-      console.error(`The request ${exchange.requestId} could not be decided on, and is forwarded. ${trace(error)}`);
+      console.error(
+        `The request ${exchange.requestId} could not be decided on, and is forwarded. ${trace(error)}`,
+      );
       return { query: null, decided: decision("agent", "not_ready") };
     }
   }
@@ -180,7 +183,10 @@ export class Endpoints {
     const ours = { id: OUR_MODEL, object: "model", created: 0, owned_by: "frontdesk" };
     let listed: unknown[] = [];
     try {
-      const { status, body } = await this.forwarder.fetch(exchange, { ...this.going(exchange, null), method: "GET" });
+      const { status, body } = await this.forwarder.fetch(exchange, {
+        ...this.going(exchange, null),
+        method: "GET",
+      });
       if (status === 401 || status === 403) return exchange.respond(status, JSON_TYPE, body);
       const { data } = JSON.parse(body);
       if (status === 200 && Array.isArray(data) && data.every(isObject)) {
@@ -201,12 +207,14 @@ export class Endpoints {
 
   /** 200 while the isolate lives. */
   private async liveness(exchange: Exchange): Promise<Response> {
+    exchange.spans.mark("health");
     return exchange.respond(200, JSON_TYPE, '{"status":"ok"}');
   }
 
   /** 200 once the bundle is loaded, which this waits for; else 503 and why. */
   private async readiness(exchange: Exchange): Promise<Response> {
     const pipeline = await this.host.load();
+    exchange.spans.mark("health");
     const { label, error } = this.host;
     const state = pipeline ? { status: "ready", bundle: label } : { status: "bundle_error", message: error };
     return exchange.respond(pipeline ? 200 : 503, JSON_TYPE, JSON.stringify(state));
@@ -218,7 +226,12 @@ export class Endpoints {
     return this.relay(exchange, this.going(exchange, body));
   }
 
-  private async answer(exchange: Exchange, pipeline: Pipeline, answer: Answer, query: Query): Promise<Response> {
+  private async answer(
+    exchange: Exchange,
+    pipeline: Pipeline,
+    answer: Answer,
+    query: Query,
+  ): Promise<Response> {
     const { bundle, router } = pipeline.runtime;
     const completion = {
       id: `chatcmpl-${randomHex(12)}`,
@@ -287,7 +300,10 @@ export class Endpoints {
   /** Whether the caller may get this desk's answers. */
   private async mayRead({ runtime: { bundle } }: Pipeline, exchange: Exchange): Promise<boolean> {
     if (bundle.isPublic || exchange.caller.vouched) return true;
-    const accepted = await this.identity.accepts(exchange.caller, exchange.headers.get("authorization") ?? "");
+    const accepted = await this.identity.accepts(
+      exchange.caller,
+      exchange.headers.get("authorization") ?? "",
+    );
     exchange.spans.mark("auth");
     return accepted;
   }

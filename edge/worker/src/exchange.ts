@@ -81,7 +81,8 @@ export class Exchange {
     if (error.allow !== null) extra.push(["allow", error.allow]);
     if (error.status === 401) extra.push(["www-authenticate", "Bearer"]);
     // The SDKs would otherwise run a turn twice that the agent may have begun.
-    if (error.status >= 500) extra.push(error.repeatable ? ["retry-after", "1"] : ["x-should-retry", "false"]);
+    if (error.status >= 500)
+      extra.push(error.repeatable ? ["retry-after", "1"] : ["x-should-retry", "false"]);
     return this.respond(error.status, JSON_TYPE, errorJson(error), extra);
   }
 

@@ -69,7 +69,11 @@ export class Forwarder {
     }
   }
 
-  private async open({ request, headers }: Exchange, going: Going, abort: AbortController): Promise<Response> {
+  private async open(
+    { request, headers }: Exchange,
+    going: Going,
+    abort: AbortController,
+  ): Promise<Response> {
     const { upstreamBaseUrl, firstByteTimeout } = this.settings;
     if (upstreamBaseUrl === "") {
       throw new UpstreamUnset(
@@ -124,7 +128,8 @@ function goesUntouched(name: string): boolean {
 /** The upstream's headers without hop-by-hop ones, ours, and the length, which belongs to the body that is sent. */
 function responseHeaders(upstream: Headers): Headers {
   const headers = new Headers(upstream);
-  for (const name of new Set([...HOP_BY_HOP, "date", "content-length", ...listed(upstream)])) headers.delete(name);
+  for (const name of new Set([...HOP_BY_HOP, "date", "content-length", ...listed(upstream)]))
+    headers.delete(name);
   for (const name of [...headers.keys()]) {
     if (name.startsWith(OWN_PREFIX) || name.startsWith("x-request-id")) headers.delete(name);
   }

@@ -3,7 +3,9 @@
 import { type GuardHit, type Reason, reasonOf } from "./decision";
 import { byCodePoint } from "./unicode";
 
-const HAN_DIGITS = new Map([..."零〇一二两三四五六七八九"].map((char, i) => [char, [0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9][i]!]));
+const HAN_DIGITS = new Map(
+  [..."零〇一二两三四五六七八九"].map((char, i) => [char, [0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9][i]!]),
+);
 const HAN_UNITS = new Map([
   ["十", 10],
   ["百", 100],

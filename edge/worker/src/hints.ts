@@ -34,7 +34,8 @@ export interface HintsKey {
 
 /** The header value; where it would pass 4 KB the slots are dropped, then the longest members. */
 export function formatHints(hints: Hints): string {
-  const { topic, confidence, top, lang, reason, tools, slots, complexity, length, tier, budgetMs, bundle } = hints;
+  const { topic, confidence, top, lang, reason, tools, slots, complexity, length, tier, budgetMs, bundle } =
+    hints;
   const members: [string, string | null][] = [
     ["v", String(HINTS_VERSION)],
     ["topic", bareOrNull(topic)],
@@ -50,7 +51,9 @@ export function formatHints(hints: Hints): string {
     ["tools", list(tools.map(bare))],
     ["slots", list([...slots].map(([name, value]) => `${bare(value)};n=${word(name)}`))],
   ];
-  const parts = new Map(members.flatMap(([key, value]) => (value === null ? [] : [[key, `${key}=${value}`]])));
+  const parts = new Map(
+    members.flatMap(([key, value]) => (value === null ? [] : [[key, `${key}=${value}`]])),
+  );
   const header = () => [...parts.values()].join(", ");
   while (header().length > MAX_HEADER_BYTES) {
     if (!parts.delete("slots")) parts.delete(longest(parts));

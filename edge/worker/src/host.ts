@@ -52,7 +52,8 @@ export class Host {
       const router = await loadRouter(bundle, this.files, this.wasm);
       this.pipeline = new Pipeline({ bundle, router }, this.answering);
     } catch (error) {
-      const said = error instanceof BundleError ? error.message : `The bundle cannot be used (${String(error)}).`;
+      const said =
+        error instanceof BundleError ? error.message : `The bundle cannot be used (${String(error)}).`;
       this.error = said;
       console.error(`Every turn is forwarded, because the bundle cannot be used. ${said}`);
     }

@@ -78,7 +78,8 @@ export class Identity {
     if (!isWithin(peer, this.settings.trustedProxies)) return none;
     const found = this.namesIn(headers);
     const values = found.map((name) => [name, headers.get(name) ?? ""] as const);
-    const isOnce = found.every((name) => this.names.includes(name)) && values.every(([, v]) => !v.includes(","));
+    const isOnce =
+      found.every((name) => this.names.includes(name)) && values.every(([, v]) => !v.includes(","));
     const tenant = values.find(([name]) => name === this.settings.tenantHeader)?.[1] ?? "none";
     return isOnce && NAME.test(tenant) ? new Map(values.filter(([, value]) => value !== "")) : none;
   }

@@ -56,7 +56,9 @@ export function withMember(text: string, name: string, value: string): string {
 
 /** A reviver: a whole value that is written as a fraction is no number where a whole one is expected. */
 function keepFractions(name: string, value: Json, context?: { source?: string }): Json {
-  return WHOLE.has(name) && typeof value === "number" && /[.eE]/.test(context?.source ?? "") ? "fraction" : value;
+  return WHOLE.has(name) && typeof value === "number" && /[.eE]/.test(context?.source ?? "")
+    ? "fraction"
+    : value;
 }
 
 /** Whether a number was too large for JavaScript. Throws where the value is nested too deeply. */

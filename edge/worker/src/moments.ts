@@ -108,7 +108,11 @@ export class Calendar {
         const [start, end] = [match.index, match.index + match[0].length];
         rest = rest.slice(0, start) + BLANK.repeat(end - start) + rest.slice(end);
         if (rule.kind === "noise") continue;
-        const [kind, values, open] = READERS[rule.kind]!(this.said(rule, match), { today, monthFirst, hours: this.hours });
+        const [kind, values, open] = READERS[rule.kind]!(this.said(rule, match), {
+          today,
+          monthFirst,
+          hours: this.hours,
+        });
         found.push(new Moment(kind, [...new Set(values)], start, end, open));
       }
     }
@@ -154,7 +158,12 @@ function years(said: Said, { today }: Now): [number[], string] {
 function slash(said: Said, now: Now): Read {
   const [found, open] = years(said, now);
   const [first, second] = [number(said, "first"), number(said, "second")];
-  const orders: [number, number][] = now.monthFirst ? [[first, second]] : [[first, second], [second, first]];
+  const orders: [number, number][] = now.monthFirst
+    ? [[first, second]]
+    : [
+        [first, second],
+        [second, first],
+      ];
   const readings = orders.map(([month, day]) => found.flatMap((year) => days(year, month, day)));
   const both = readings.every((reading) => reading.length > 0) && orders.length === 2 && first !== second;
   return ["date", readings.flat(), both ? "" : open];
@@ -204,7 +213,11 @@ const READERS: Record<string, (said: Said, now: Now) => Read> = {
   },
   month_side: monthSide,
   months_on: (said, { today }) => ["month", [firstOfMonth(today, number(said, "shift"))], ""],
-  months: (said, { today }) => ["month", [firstOfMonth(today, number(said, "sign") * number(said, "count"))], ""],
+  months: (said, { today }) => [
+    "month",
+    [firstOfMonth(today, number(said, "sign") * number(said, "count"))],
+    "",
+  ],
   day_of: (said, { today }) => {
     const [year, month] = partsOf(firstOfMonth(today, number(said, "shift")));
     return ["date", days(year, month, number(said, "day")), ""];

@@ -11,7 +11,8 @@ export interface Network {
 export function parseNetwork(text: string): Network {
   const [host, prefixText, ...rest] = text.split("/");
   const address = parseAddress(host ?? "");
-  const prefix = prefixText === undefined ? address?.width : /^[0-9]{1,3}$/.test(prefixText) ? Number(prefixText) : -1;
+  const prefix =
+    prefixText === undefined ? address?.width : /^[0-9]{1,3}$/.test(prefixText) ? Number(prefixText) : -1;
   if (address === null || rest.length > 0 || prefix === undefined || prefix < 0 || prefix > address.width) {
     throw new Error("expected networks such as 10.0.0.0/8 or ::1/128");
   }
@@ -43,7 +44,10 @@ function parseAddress(text: string): Address | null {
 
 function parseFour(text: string): Address | null {
   const parts = text.split(".");
-  if (parts.length !== 4 || !parts.every((part) => /^(0|[1-9][0-9]{0,2})$/.test(part) && Number(part) < 256)) {
+  if (
+    parts.length !== 4 ||
+    !parts.every((part) => /^(0|[1-9][0-9]{0,2})$/.test(part) && Number(part) < 256)
+  ) {
     return null;
   }
   return { bits: parts.reduce((bits, part) => (bits << 8n) | BigInt(part), 0n), width: 32 };

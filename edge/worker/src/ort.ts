@@ -8,7 +8,10 @@ export { InferenceSession, Tensor } from "onnxruntime-web/wasm";
  * Makes a session of a model. An isolate may not compile WASM from bytes, which is what onnxruntime-web asks
  * for, so it is given the module that was compiled at deployment.
  */
-export async function createSession(wasm: WebAssembly.Module, model: ArrayBuffer): Promise<ort.InferenceSession> {
+export async function createSession(
+  wasm: WebAssembly.Module,
+  model: ArrayBuffer,
+): Promise<ort.InferenceSession> {
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmBinary = new ArrayBuffer(0); // so that nothing is fetched
   const instantiate = WebAssembly.instantiate;

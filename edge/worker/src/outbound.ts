@@ -35,7 +35,8 @@ export function withModel(
 /** A body that was too large to be read: what of it came, and what is to come. */
 export function rest({ request }: Exchange, { read, rest }: RequestTooLarge): ReadableStream {
   const length = request.headers.get("content-length");
-  const { readable, writable } = length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
+  const { readable, writable } =
+    length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
   const pump = async () => {
     const writer = writable.getWriter();
     for (const chunk of read) await writer.write(chunk);
@@ -78,6 +79,7 @@ export async function hintHeaders(
   });
   const headers: [string, string][] = [[HINTS_HEADER, hints]];
   const [key] = keys;
-  if (key !== undefined) headers.push([SIGNATURE_HEADER, await signHints(hints, requestId, body, key, unixNow())]);
+  if (key !== undefined)
+    headers.push([SIGNATURE_HEADER, await signHints(hints, requestId, body, key, unixNow())]);
   return headers;
 }

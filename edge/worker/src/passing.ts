@@ -14,7 +14,11 @@ export interface Source {
 }
 
 /** Pass the bytes on as they come until either side ends; `relayed` tells how it went. */
-export async function passOn(source: Source, to: WritableStream<Uint8Array>, relayed: Relayed): Promise<void> {
+export async function passOn(
+  source: Source,
+  to: WritableStream<Uint8Array>,
+  relayed: Relayed,
+): Promise<void> {
   const [reader, writer] = [source.body.getReader(), to.getWriter()];
   const events = new EventReader();
   try {
@@ -70,7 +74,8 @@ function listen(events: EventReader, chunk: Uint8Array, relayed: Relayed): void 
   for (const bytes of events.feed(chunk)) {
     const data = new TextDecoder().decode(bytes);
     if (data === "[DONE]") relayed.done = true;
-    else if (data.includes('"usage"')) relayed.completionTokens = completionTokens(data) ?? relayed.completionTokens;
+    else if (data.includes('"usage"'))
+      relayed.completionTokens = completionTokens(data) ?? relayed.completionTokens;
   }
 }
 

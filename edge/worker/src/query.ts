@@ -139,7 +139,10 @@ function surroundings(messages: readonly JsonObject[]): { history: Turn[]; syste
   const history = before
     .slice(-MAX_HISTORY)
     .filter((message) => !isPrompt(message))
-    .map(({ role, content }) => ({ role: typeof role === "string" ? role : "", text: contentText(content).text }));
+    .map(({ role, content }) => ({
+      role: typeof role === "string" ? role : "",
+      text: contentText(content).text,
+    }));
   return { history, systems: before.filter(isPrompt).map(({ content }) => contentText(content).text) };
 }
 

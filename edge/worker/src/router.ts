@@ -70,7 +70,11 @@ export class Router {
 }
 
 /** The router of a bundle, after its stored texts have given their stored readings. Throws BundleError. */
-export async function loadRouter(bundle: Bundle, files: BundleFiles, wasm: WebAssembly.Module): Promise<Router> {
+export async function loadRouter(
+  bundle: Bundle,
+  files: BundleFiles,
+  wasm: WebAssembly.Module,
+): Promise<Router> {
   let router: Router;
   try {
     const session = await createSession(wasm, files[ROUTER_FILE]);

@@ -22,7 +22,11 @@ const ISO: Record<string, RegExp> = {
   time: /^(?:[01][0-9]|2[0-3]):[0-5][0-9]$/,
 };
 // Which moments a slot of a kind takes.
-const MOMENTS: Record<string, readonly string[]> = { date: ["date", "day"], month: ["month", "date"], time: ["time"] };
+const MOMENTS: Record<string, readonly string[]> = {
+  date: ["date", "day"],
+  month: ["month", "date"],
+  time: ["time"],
+};
 const HAN = /[\u4e00-\u9fff]/;
 
 /** A slot as the manifest has it. */
@@ -73,12 +77,15 @@ class Slot {
       ["", "past", "future"].includes(when) &&
       typeof required === "boolean" &&
       typeof unit === "string" &&
-      [minimum, maximum].every((limit) => limit === null || (typeof limit === "number" && Math.abs(limit) < MAX_NUMBER)) &&
+      [minimum, maximum].every(
+        (limit) => limit === null || (typeof limit === "number" && Math.abs(limit) < MAX_NUMBER),
+      ) &&
       !(kind === "pattern" && (this.find === null || this.valid === null)) &&
       !(kind === "values" && (this.find === null || this.terms.size === 0)) &&
       !(kind === "caller" && data.default !== null);
     const known = [...this.terms.values(), ...(data.default === null ? [] : [typed(data.default)])];
-    if (!sound || !known.every((value) => this.accepts(value))) throw new RangeError(`the slot ${name} is not sound`);
+    if (!sound || !known.every((value) => this.accepts(value)))
+      throw new RangeError(`the slot ${name} is not sound`);
   }
 
   /** Whether the declaration allows a value, and a header can carry it. */
@@ -203,7 +210,12 @@ function isWithin(candidate: Candidate, other: Candidate): boolean {
   return other.start <= candidate.start && candidate.end <= other.end;
 }
 
-function choose(slot: Slot, candidates: readonly Candidate[], text: Text, isShared: boolean): Filled | Missing {
+function choose(
+  slot: Slot,
+  candidates: readonly Candidate[],
+  text: Text,
+  isShared: boolean,
+): Filled | Missing {
   const { kind, required, default: usual } = slot.data;
   const reason = whyNot(slot, candidates, isShared);
   const [first] = candidates;

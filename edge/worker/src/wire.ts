@@ -26,7 +26,9 @@ export function bodyText(body: Uint8Array): string {
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(body);
   } catch {
-    throw new BadRequest("The body is not valid JSON: it is not UTF-8; send JSON in UTF-8.", { code: "invalid_json" });
+    throw new BadRequest("The body is not valid JSON: it is not UTF-8; send JSON in UTF-8.", {
+      code: "invalid_json",
+    });
   }
   if (!text.trim()) throw new BadRequest("The body is empty: send a JSON object.", { code: "invalid_json" });
   return text;
@@ -68,7 +70,10 @@ export function asChat(data: JsonObject): Chat {
 }
 
 /** A whole `chat.completion`. */
-export function completionJson(answer: Answer, { id, model, created, fingerprint, promptTokens }: Completion): string {
+export function completionJson(
+  answer: Answer,
+  { id, model, created, fingerprint, promptTokens }: Completion,
+): string {
   const message = { role: "assistant", content: answer.text, refusal: null };
   return JSON.stringify({
     id,

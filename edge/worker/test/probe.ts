@@ -46,7 +46,11 @@ const CALLS: Record<string, Call> = {
 export default {
   async fetch(request: Request): Promise<Response> {
     await host.load();
-    const { call, rows, together } = await request.json<{ call: string; rows: unknown[]; together?: boolean }>();
+    const { call, rows, together } = await request.json<{
+      call: string;
+      rows: unknown[];
+      together?: boolean;
+    }>();
     const { runtime } = host.pipeline!;
     const one = (row: unknown) => CALLS[call]!(row, runtime);
     if (together) return Response.json(await Promise.all(rows.map(one)));

@@ -16,14 +16,16 @@ export function guard(state: Case, runtime: Runtime): Case {
   }
   if (reading === null) return state;
   const topic = bundle.byId.get(reading.topic)!;
-  if (topic.tools.length > 0) state = state.with(reading, bundle.slots.suggest(topic.tools, query, state.today));
+  if (topic.tools.length > 0)
+    state = state.with(reading, bundle.slots.suggest(topic.tools, query, state.today));
   state = state.add(...bundle.guards.wordings(query.normal, query.history.length > 0));
   if (reading.unread) state = state.because("unsupported_language", reading.unread);
   if (query.history.at(-1)?.role === "user") state = state.because("needs_context", "user turns in a row");
   if (agentSpoke(state, runtime)) state = state.because("needs_context", "dialogue with the agent");
   state = state.add(...byProbability(state, reading, runtime));
   const last = lastAssistant(query);
-  if (last !== null && bundle.answerTopic(last) === reading.topic) state = state.because("re_ask", reading.topic);
+  if (last !== null && bundle.answerTopic(last) === reading.topic)
+    state = state.because("re_ask", reading.topic);
   const slots = topic.route === "tool" ? slotTexts(state, runtime) : [];
   return state.add(...bundle.guards.mismatches(query.normal, reading.topic, slots));
 }
@@ -31,7 +33,9 @@ export function guard(state: Case, runtime: Runtime): Case {
 /** What of the text fills a slot, as it is read. */
 function slotTexts({ tools }: Case, { bundle }: Runtime): string[] {
   const slots = tools.flatMap((tool) => [...tool.slots.values()]);
-  return slots.flatMap((slot) => ("value" in slot && slot.text ? [bundle.normaliser.reading(slot.text)] : []));
+  return slots.flatMap((slot) =>
+    "value" in slot && slot.text ? [bundle.normaliser.reading(slot.text)] : [],
+  );
 }
 
 /**

@@ -1,7 +1,15 @@
 // Route: the topic's route, if its confidence and margin pass and nothing objects.
 
 import type { Bundle, Topic } from "../bundle";
-import { type Answer, type Decision, decision, type GuardHit, REASONS, type Reading, type Reason } from "../decision";
+import {
+  type Answer,
+  type Decision,
+  decision,
+  type GuardHit,
+  REASONS,
+  type Reading,
+  type Reason,
+} from "../decision";
 import type { Lang } from "../normaliser";
 import type { Case, Runtime } from ".";
 
