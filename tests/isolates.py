@@ -18,6 +18,7 @@ from typing import Any
 from servers import ROOT
 
 WORKER = ROOT / "edge/worker"
+BUILD, PROBE = WORKER / "build/worker", WORKER / "build/probe"
 COMPATIBILITY_DATE = "2026-04-01"
 _TYPES = {".js": "esModule", ".wasm": "wasm"}  # anything else is data
 
@@ -49,6 +50,9 @@ def workerd(
 ) -> Iterator[Isolate]:
     """Run a built worker. ``env``: its variables; ``replaced``: other files for modules, by the end of a name."""
     assert folder.is_dir(), f"{folder} is not built: run make worker"
+    sources = [path for name in ("src", "test") for path in (WORKER / name).rglob("*.ts")]
+    stale = folder.is_relative_to(WORKER) and max(map(_changed, sources)) > _changed(WORKER / "build/.done")
+    assert not stale, "the worker's sources are newer than its build: run make worker"
     with NamedTemporaryFile("w", suffix=".capnp") as config:
         config.write(config_of(folder, env, replaced))
         config.flush()
@@ -87,6 +91,10 @@ def _read(process: subprocess.Popen[bytes], lines: "Queue[str]") -> None:
     with process.stdout as output:
         for line in output:
             lines.put(line.decode("utf-8", "replace").rstrip("\n"))
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def binary() -> Path:

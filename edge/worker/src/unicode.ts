@@ -8,6 +8,11 @@ const RANGES = UNASSIGNED.trim()
   .join("");
 const LATER = new RegExp(`[${RANGES}]+`, "gu");
 const IS_LATER = new RegExp(`^[${RANGES}]`, "u");
+// Letters whose kind has changed since, and letters of the kind that they had: a sigma beside them shows it.
+const CHANGED = [
+  ["\u0295", "\u1d00"],
+  ["\u{1171e}", "\u1ab0"],
+] as const;
 const SPACE = "[\\t-\\r\\u001c- \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
 const ENDS = new RegExp(`^${SPACE}+|${SPACE}+$`, "gu");
 const IS_LETTER = /^\p{L}/u;
@@ -21,7 +26,12 @@ export function nfkc(text: string): string {
 
 /** Lower case, as Python's `str.lower`. */
 export function lower(text: string): string {
-  return known(text, (part) => part.toLowerCase());
+  const swaps = text.includes("\u03a3")
+    ? CHANGED.filter(([is, was]) => text.includes(is) && !text.includes(was))
+    : [];
+  const swapped = swaps.reduce((changed, [is, was]) => changed.replaceAll(is, was), text);
+  const small = known(swapped, (part) => part.toLowerCase());
+  return swaps.reduce((changed, [is, was]) => changed.replaceAll(was, is), small);
 }
 
 /** Python's `str.isalpha` of one character. */

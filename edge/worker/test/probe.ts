@@ -5,7 +5,20 @@ import answers from "../../../models/demo/answers.jsonl";
 import manifest from "../../../models/demo/frontdesk.json";
 import router from "../../../models/demo/onnx/model_quantized.onnx";
 import tokenizer from "../../../models/demo/tokenizer.json";
+import { SCHEMA_VERSION } from "../src/bundle";
+import { loadSettings } from "../src/config";
+import { Decimal, type SlotValue } from "../src/decision";
+import { PATTERNS } from "../src/doubts";
+import { hanNumber } from "../src/guards";
+import { formatHints, parseKeys, signHints } from "../src/hints";
 import { Host } from "../src/host";
+import { withMember } from "../src/json";
+import { isWithin, parseNetwork } from "../src/networks";
+import { Normaliser } from "../src/normaliser";
+import { place } from "../src/pipeline";
+import { queryOfText } from "../src/query";
+import { SlotFiller } from "../src/slots";
+import { EventReader } from "../src/sse";
 import type { Runtime } from "../src/stages";
 import { isLetter, isPrintable, lower, nfkc, saysSomething } from "../src/unicode";
 
@@ -41,6 +54,64 @@ const CALLS: Record<string, Call> = {
   },
   tokens: (text: string, { router }) => [router.tokens(text), router.tokens(text, false).length],
   read: (text: string, { router }) => router.read(text),
+  doubts: () => PATTERNS,
+  /** The header of hints; a slot's value is [value] where Python holds a float. */
+  hints: (row) => {
+    const slots = Object.entries<SlotValue | [number]>(row.slots);
+    const held = slots.map(
+      ([name, value]) => [name, Array.isArray(value) ? new Decimal(value[0]) : value] as const,
+    );
+    return formatHints({ ...row, slots: new Map(held) });
+  },
+  sign: ([hints, id, body, key, now]) =>
+    signHints(hints, id, new TextEncoder().encode(body), parseKeys(key)[0]!, now),
+  /** The data of the events of a stream that comes in these pieces, and whether it ends within one. */
+  events: (pieces: number[][]) => {
+    const reader = new EventReader();
+    const data = pieces.flatMap((piece) =>
+      [...reader.feed(Uint8Array.from(piece))].map((bytes) => [...bytes]),
+    );
+    return [data, reader.midEvent];
+  },
+  /** Every tool's slots as each text fills them. */
+  slots: ({ tools, data, texts }) => {
+    const normaliser = new Normaliser();
+    const filler = new SlotFiller(tools, data, normaliser);
+    const names = tools.map(({ name }: { name: string }) => name);
+    return texts.map(([text, today]: [string, string]) =>
+      filler.suggest(names, queryOfText(text, normaliser), today).map(({ slots }) => [...slots]),
+    );
+  },
+  member: ([text, name, value]) => withMember(text, name, value),
+  place: (identity: string) => place(identity),
+  number: (numeral: string) => hanNumber(numeral),
+  within: ([address, networks]) => isWithin(address, networks.map(parseNetwork)),
+  settings: (env) => {
+    try {
+      const { models, ...settings } = loadSettings(env);
+      return {
+        ...settings,
+        models: Object.fromEntries(models),
+        trustedProxies: settings.trustedProxies.length,
+      };
+    } catch (error) {
+      return (error as Error).message;
+    }
+  },
+  /** Two loads at once of a host of its own: what each gave, and how often the router's file was read. */
+  loads: async () => {
+    let reads = 0;
+    const counted = new Proxy(files, {
+      get: (target, name: keyof typeof files) => {
+        if (name.endsWith(".onnx")) reads += 1;
+        return target[name];
+      },
+    });
+    const fresh = new Host(counted, wasm, { mode: "on", share: 1 });
+    const [one, other] = await Promise.all([fresh.load(), fresh.load()]);
+    return [one !== null && one === other, reads];
+  },
+  schema: () => SCHEMA_VERSION,
 };
 
 export default {
