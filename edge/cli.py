@@ -278,7 +278,9 @@ def _worker(args: argparse.Namespace) -> int:
     if args.json:
         _print_json({"folder": str(args.out), "bundle_bytes": size})
         return 0
-    print(f"{args.out}: a worker with {size / 1e6:.1f} MB of bundle. To try and to deploy it (Node.js 20.3 or newer):")
+    print(
+        f"{args.out}: a worker, {size / 1e6:.1f} MB of it bundle. To try and to deploy it, with Node.js 20.3:"
+    )
     print(f"  cd {args.out} && npm ci --omit=dev\n  npx wrangler dev\n  npx wrangler deploy")
     return 0
 

@@ -1,4 +1,4 @@
-"""The folder from which wrangler deploys a bundle in an isolate: the worker's sources and what it reads of the bundle."""
+"""The folder from which wrangler deploys an isolate: the worker's sources and what it reads of a bundle."""
 
 import re
 import shutil
@@ -58,8 +58,8 @@ def build_worker(bundle: Path, target: Path) -> int:
     size = sum((bundle / name).stat().st_size for name in FILES)
     if size > MAX_BYTES:
         raise BundleError(
-            f"{bundle} has {size / 2**20:.0f} MiB, and with at most {MAX_BYTES >> 20} a worker stays within the "
-            "64 MiB that Cloudflare takes; train it with fewer examples or a smaller base."
+            f"{bundle} has {size / 2**20:.0f} MiB; a worker of more than {MAX_BYTES >> 20} passes the 64 MiB "
+            "that Cloudflare takes. Train it with fewer examples, or on a smaller base."
         )
     target = target.absolute()
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):

@@ -26,19 +26,27 @@ _TYPES = {".js": "esModule", ".wasm": "wasm"}  # anything else is data
 class Isolate:
     """A running workerd."""
 
-    def __init__(self, process: subprocess.Popen[bytes], ports: Mapping[str, int], lines: "Queue[str]") -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], ports: Mapping[str, int], lines: "Queue[str]"
+    ) -> None:
         self.process = process
         self.port = ports["http"]
         self.inspector = ports.get("inspector", 0)
         self.url = f"http://127.0.0.1:{self.port}"
         self.lines = lines
 
-    def event(self) -> dict[str, Any]:
-        """The next request's line in the log."""
+    def event(self, request_id: str = "") -> dict[str, Any]:
+        """The log's line on a request, else the next one."""
         while True:
             line = self.lines.get(timeout=10)
-            if line.startswith("{"):
-                return dict(json.loads(line))
+            event = json.loads(line) if line.startswith("{") else {}
+            if event and request_id in ("", event["request_id"]):
+                return dict(event)
+
+    def forget(self) -> None:
+        """Drop the log so far."""
+        while not self.lines.empty():
+            self.lines.get()
 
 
 @contextmanager
@@ -110,7 +118,9 @@ def config_of(folder: Path, env: Mapping[str, str], replaced: Mapping[str, Path]
     modules = []
     for path in files:
         other = next((other for end, other in replaced.items() if path.name.endswith(end)), path)
-        modules.append(f'(name = {json.dumps(path.name)}, {_TYPES.get(path.suffix, "data")} = embed {json.dumps(str(other.resolve()))})')
+        modules.append(
+            f"(name = {json.dumps(path.name)}, {_TYPES.get(path.suffix, 'data')} = embed {json.dumps(str(other.resolve()))})"
+        )
     bindings = [f"(name = {json.dumps(name)}, text = {json.dumps(value)})" for name, value in env.items()]
     return f"""
 using Workerd = import "/workerd/workerd.capnp";

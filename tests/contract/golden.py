@@ -103,15 +103,59 @@ def _spelled(text: str, normaliser: Normaliser, rng: random.Random) -> list[str]
 
 def _edges(normaliser: Normaliser) -> list[str]:
     """Empty, blank, at and over the limits of length, and scripts that nobody here answers."""
-    texts = ["", " ", "\n\t", "?", "。", "…", "0", "👍", "🇨🇳🇬🇧", "\u200b", "\ufeff", "\ud83d", "a\ud800b", "\x00", "ﷺ", "½"]
-    texts += ["когда мы начинаем", "متى نبدأ", "何時に始まりますか", "몇 시에 시작해요", "when 我们 start 上班", "wann beginnt die arbeit"]
-    texts += [f"{ASKED} {odd}" for odd in ("\u0370", "\U0001f9ff", "\u31bb", "𝔘", "\U000323af", "\u0295", "ΣΑΣ", "\u1e9e")]
+    texts = [
+        "",
+        " ",
+        "\n\t",
+        "?",
+        "。",
+        "…",
+        "0",
+        "👍",
+        "🇨🇳🇬🇧",
+        "\u200b",
+        "\ufeff",
+        "\ud83d",
+        "a\ud800b",
+        "\x00",
+        "ﷺ",
+        "½",
+    ]
+    texts += [
+        "когда мы начинаем",
+        "متى نبدأ",
+        "何時に始まりますか",
+        "몇 시에 시작해요",
+        "when 我们 start 上班",
+        "wann beginnt die arbeit",
+    ]
+    texts += [
+        f"{ASKED} {odd}"
+        for odd in ("\u0370", "\U0001f9ff", "\u31bb", "𝔘", "\U000323af", "\u0295", "ΣΑΣ", "\u1e9e")
+    ]
     for unit in LONG.values():
         texts += [unit * count for count in range(4, 20)]
         texts += [(unit * 400)[:size] for size in (2047, 2048, 2049, 5000)]
     texts += ["a" * 2048, "你" * 2049, "👩" * 1025, "x " * 40, "1" * 70, "7天" * 30]
-    signals = ["不", "没问题", "must", "don't", "saturday", "周六", "30天", "thirty days", "两百五十块", "9:30", "1,024", "北京", "在华为", "谁"]
-    texts += [f"{signal} {text}" for signal in signals for text in (ASKED, "年假怎么申请", "can i return a tablet")]
+    signals = [
+        "不",
+        "没问题",
+        "must",
+        "don't",
+        "saturday",
+        "周六",
+        "30天",
+        "thirty days",
+        "两百五十块",
+        "9:30",
+        "1,024",
+        "北京",
+        "在华为",
+        "谁",
+    ]
+    texts += [
+        f"{signal} {text}" for signal in signals for text in (ASKED, "年假怎么申请", "can i return a tablet")
+    ]
     return texts
 
 
@@ -142,11 +186,14 @@ def _bodies(texts: list[str]) -> list[dict[str, Any]]:
                 ([{"role": "user", "content": "hi"}], text),
                 ([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "We are shut on Monday."}], text),
                 ([{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": [{}]}], text),
-                ([{"role": "user", "content": "x"}] + [{"role": "tool", "content": "{}"}], text),
+                ([{"role": "user", "content": "x"}, {"role": "tool", "content": "{}"}], text),
                 ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}] * 40, text),
             )
         ]  # fmt: skip
-        found += [{"messages": [*said, {"role": role, "content": "go on"}]} for role in ("assistant", "tool", None, ["user"])]
+        found += [
+            {"messages": [*said, {"role": role, "content": "go on"}]}
+            for role in ("assistant", "tool", None, ["user"])
+        ]
     return found
 
 

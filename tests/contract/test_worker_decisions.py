@@ -13,10 +13,12 @@ from edge.decision import Decision
 from edge.pipeline import Pipeline
 
 JSON = {"content-type": "application/json"}
-# What INT8 rounding, which cascades, may make of one score on another processor.
-BAND = 0.15
+# So far INT8 rounding, which cascades, may move a score on another processor. Two topics that lie closer may
+# change places, and in_scope with them, because it is read for the best topic.
+BAND = 0.08
 MOST_DIFFERENT = 0.005
 BATCH = 256
+SCORES = ("confidence", "in_scope", "needs_context", "margin")
 DECIDED = ("path", "reason", "topic", "exit", "lang", "unproven")
 
 Row = dict[str, Any]
@@ -67,33 +69,36 @@ def test_every_row_has_the_same_token_ids(rows: list[Row]) -> None:
     assert all(inner == len(ids) - 2 for ids, inner in found)
 
 
-def test_rows_are_decided_alike(rows: list[Row], theirs: list[Row], demo: Pipeline) -> None:
+def test_rows_are_decided_alike(rows: list[Row], theirs: list[Row]) -> None:
     different = []
     for row, their in zip(rows, theirs, strict=True):
         ours = row["row"]
         if all(their[name] == ours[name] for name in DECIDED):
-            assert [hit["name"] for hit in their["guards"]] == [hit["name"] for hit in ours["guards"]] or is_close(ours, their)
-            if their["topic"] == ours["topic"]:
-                assert their["tools"] == ours["tools"], row["input"]
+            assert their["tools"] == ours["tools"], row["input"]
             continue
         different.append(shown(row, their))
+        assert min(ours["exit"] or 0, their["exit"] or 0) > 0, (
+            f"no quantised product explains this: {different[-1]}"
+        )
         if ours["path"] == their["path"] == "faq":
             assert ours["topic"] == their["topic"], f"two different local answers: {different[-1]}"
-        assert is_close(ours, their), f"outside the band: {different[-1]}"
-        assert ours["exit"] == their["exit"] == 4, f"no INT8 product explains this: {different[-1]}"
-    for line in different:
-        print(line)
+    print(*different, sep="\n")
     assert len(different) <= MOST_DIFFERENT * len(rows), different
 
 
-def is_close(ours: Row, theirs: Row) -> bool:
-    """Whether both hosts' scores lie within the band of each other, so that rounding explains a difference."""
-    names = ("confidence", "in_scope", "needs_context", "margin")
-    return all(abs(ours[name] - theirs[name]) <= BAND for name in names)
+def test_no_score_lies_outside_the_band(rows: list[Row], theirs: list[Row]) -> None:
+    for row, their in zip(rows, theirs, strict=True):
+        ours = row["row"]
+        if ours["exit"] is None:
+            assert their["exit"] is None, shown(row, their)
+        elif ours["topic"] == their["topic"]:
+            assert all(abs(ours[name] - their[name]) <= BAND for name in SCORES), shown(row, their)
+        else:
+            assert max(ours["margin"], their["margin"]) <= BAND, shown(row, their)
 
 
 def shown(row: Row, theirs: Row) -> str:
-    facts = ("path", "reason", "topic", "exit", "confidence", "in_scope", "needs_context", "margin")
+    facts = ("path", "reason", "topic", "exit", *SCORES)
     ours = row["row"]
     return f"{row['normal'][:80]!r}: {[ours[f] for f in facts]} in Python, {[theirs[f] for f in facts]} in the isolate"
 
@@ -105,7 +110,7 @@ def test_what_leaves_at_the_first_exit_is_equal_to_the_last_digit_of_a_float(
     early = [(row["row"], their) for row, their in zip(rows, theirs, strict=True) if row["row"]["exit"] == 0]
     assert len(early) > 200
     for ours, their in early:
-        for name in ("confidence", "in_scope", "needs_context", "margin"):
+        for name in SCORES:
             assert their[name] == pytest.approx(ours[name], abs=3e-6)
         assert [c["topic"] for c in their["candidates"]] == [c["topic"] for c in ours["candidates"]]
 

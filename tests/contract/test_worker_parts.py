@@ -56,7 +56,11 @@ def test_the_schema_is_the_same(call: Call) -> None:
 
 @pytest.mark.skipif(not PYTHON_3_11, reason="the worker knows Unicode 14.0, as Python 3.11 does")
 def test_every_code_point_folds_and_is_told_as_in_python(call: Call) -> None:
-    blocks = [(0, 0xD800), *((start, start + 0x10000) for start in range(0xE000, 0x10E000, 0x10000)), (0x10E000, 0x110000)]
+    blocks = [
+        (0, 0xD800),
+        *((start, start + 0x10000) for start in range(0xE000, 0x10E000, 0x10000)),
+        (0x10E000, 0x110000),
+    ]
     for (start, end), found in zip(blocks, call("unicode", blocks), strict=True):
         folded = {point: (composed, small) for point, composed, small in found["folded"]}
         for point in range(start, end):
@@ -94,7 +98,12 @@ def test_texts_are_read_alike(call: Call) -> None:
     texts = odd_texts()
     for text, found in zip(texts, call("normalise", texts), strict=True):
         reading = normaliser.reading(text)
-        assert found == [reading, normaliser.typed(text), normaliser.exact(reading), normaliser.lang(reading)], ascii(text)
+        assert found == [
+            reading,
+            normaliser.typed(text),
+            normaliser.exact(reading),
+            normaliser.lang(reading),
+        ], ascii(text)
 
 
 # --- numbers, days, slots ----------------------------------------------------------------------
@@ -102,8 +111,23 @@ def test_texts_are_read_alike(call: Call) -> None:
 
 def test_han_numerals(call: Call) -> None:
     rng = random.Random(3)
-    numerals = ["半", "半半", "两百五", "一百零五", "三千五", "一万", "万", "十", "一千零一十半", "九" * 20, "九" * 21, "九" * 19 + "半"]
-    numerals += ["".join(rng.choices("零〇一二两三四五六七八九十百千万半", k=rng.randint(1, 9))) for _ in range(2000)]
+    numerals = [
+        "半",
+        "半半",
+        "两百五",
+        "一百零五",
+        "三千五",
+        "一万",
+        "万",
+        "十",
+        "一千零一十半",
+        "九" * 20,
+        "九" * 21,
+        "九" * 19 + "半",
+    ]
+    numerals += [
+        "".join(rng.choices("零〇一二两三四五六七八九十百千万半", k=rng.randint(1, 9))) for _ in range(2000)
+    ]
     ours = [han_number(numeral) for numeral in numerals]
     assert call("number", numerals) == [None if n is None else str(n) for n in ours]
 
@@ -154,7 +178,21 @@ KEY = "2026-12:an-example-secret-of-no-use-to-anybody"
 def made_hints() -> list[Hints]:
     rng = random.Random(5)
     names = ["shop.order_status", "staff.leave", "年假", 'a"b\\c', "x" * 60, "naïve %", "👩‍💻"]
-    values: list[Any] = ["1024", "北京", 12, -3, 10**15 - 1, 12.0, 0.5, -0.0, 1234.567, True, False, 'say "hi" 100%', "\\"]
+    values: list[Any] = [
+        "1024",
+        "北京",
+        12,
+        -3,
+        10**15 - 1,
+        12.0,
+        0.5,
+        -0.0,
+        1234.567,
+        True,
+        False,
+        'say "hi" 100%',
+        "\\",
+    ]
 
     def one() -> Hints:
         some = [(rng.choice(names), rng.random()) for _ in range(rng.randint(0, 3))]
@@ -166,7 +204,11 @@ def made_hints() -> list[Hints]:
             lang=rng.choice([None, "zh", "en"]),
             reason=rng.choice([None, "topic_forwards", "not a token"]),
             tools=tuple(rng.choices(names, k=rng.randint(0, 40 if long else 3))),
-            slots={f"{name}_{i}": rng.choice(values) for i in range(rng.randint(0, 200 if long else 4)) for name in ["order"]},
+            slots={
+                f"{name}_{i}": rng.choice(values)
+                for i in range(rng.randint(0, 200 if long else 4))
+                for name in ["order"]
+            },
             complexity=rng.choice([None, "single"]),
             length=rng.choice([None, "short"]),
             tier=rng.choice([None, "small"]),
@@ -180,7 +222,10 @@ def made_hints() -> list[Hints]:
 def as_row(hints: Hints) -> dict[str, Any]:
     """The hints as JSON; a float among the slots is told from a whole number by its list."""
     slots = {name: [value] if type(value) is float else value for name, value in hints.slots.items()}
-    row = {name: getattr(hints, name) for name in ("topic", "confidence", "top", "lang", "reason", "tools", "bundle")}
+    row = {
+        name: getattr(hints, name)
+        for name in ("topic", "confidence", "top", "lang", "reason", "tools", "bundle")
+    }
     row |= {name: getattr(hints, name) for name in ("complexity", "length", "tier")}
     return {**row, "slots": slots, "budgetMs": hints.budget_ms}
 
@@ -189,12 +234,19 @@ def test_any_hints_make_the_same_header(call: Call) -> None:
     hints = made_hints()
     headers = [format_hints(one) for one in hints]
     assert call("hints", [as_row(one) for one in hints]) == headers
-    assert sum(one.slots != {} and "slots=" not in header for one, header in zip(hints, headers, strict=True)) > 50
+    assert (
+        sum(one.slots != {} and "slots=" not in header for one, header in zip(hints, headers, strict=True))
+        > 50
+    )
 
 
 def test_signatures_are_the_same(call: Call) -> None:
     [key] = parse_keys(KEY)
-    rows = [("v=1", "req_1", '{"a":"你好"}', 1796115600), ("", "x", "", 0), (format_hints(made_hints()[0]), "r" * 128, "b" * 9999, 1)]
+    rows = [
+        ("v=1", "req_1", '{"a":"你好"}', 1796115600),
+        ("", "x", "", 0),
+        (format_hints(made_hints()[0]), "r" * 128, "b" * 9999, 1),
+    ]
     ours = [sign_hints(hints, id_, body.encode(), key, now) for hints, id_, body, now in rows]
     assert call("sign", [(hints, id_, body, KEY, now) for hints, id_, body, now in rows]) == ours
 
@@ -207,7 +259,9 @@ def test_a_share_takes_the_same_users(call: Call) -> None:
 # --- the wire ----------------------------------------------------------------------------------
 
 STREAM = (
-    b"\xef\xbb\xbf: ping\r\n\r\n" + delta("你好 👩‍💻") + b"data:no space\rdata: two lines\r\n\r\nevent: x\ndata\n\n"
+    b"\xef\xbb\xbf: ping\r\n\r\n"
+    + delta("你好 👩‍💻")
+    + b"data:no space\rdata: two lines\r\n\r\nevent: x\ndata\n\n"
     b'data: {"usage":{"completion_tokens":3}}\n\n' + b"data: [DONE]\n\n" + b"data: half"
 )
 
@@ -218,10 +272,15 @@ def events(pieces: list[bytes]) -> list[Any]:
 
 
 def test_a_stream_split_at_every_byte_holds_the_same_events(call: Call) -> None:
-    splits = [[STREAM[:at], STREAM[at:]] for at in range(len(STREAM) + 1)] + [[bytes([b]) for b in STREAM], [STREAM]]
+    splits = [[STREAM[:at], STREAM[at:]] for at in range(len(STREAM) + 1)] + [
+        [bytes([b]) for b in STREAM],
+        [STREAM],
+    ]
     rng = random.Random(1)
     for _ in range(300):
-        stream = b"".join(rng.choices([b"\r", b"\n", b"data:", b"data: x", b" ", b":", b"\xe4", b"\xef\xbb\xbf"], k=20))
+        stream = b"".join(
+            rng.choices([b"\r", b"\n", b"data:", b"data: x", b" ", b":", b"\xe4", b"\xef\xbb\xbf"], k=20)
+        )
         cuts = [0, *sorted(rng.choices(range(len(stream)), k=4)), len(stream)]
         splits.append([stream[a:b] for a, b in pairwise(cuts)])
     expected = [events(pieces) for pieces in splits]
@@ -233,7 +292,10 @@ def test_a_stream_split_at_every_byte_holds_the_same_events(call: Call) -> None:
     ("body", "changed"),
     [
         ('{"model":"a","n":12345678901234567890}', '{"model":"b","n":12345678901234567890}'),
-        ('{ "x": {"model": "a"}, "model" : "a" , "y":[1.0]}', '{ "x": {"model": "a"}, "model" : "b" , "y":[1.0]}'),
+        (
+            '{ "x": {"model": "a"}, "model" : "a" , "y":[1.0]}',
+            '{ "x": {"model": "a"}, "model" : "b" , "y":[1.0]}',
+        ),
         ('{"s":"\\"model\\":\\"a\\"","model":null}', '{"s":"\\"model\\":\\"a\\"","model":"b"}'),
         ('{"mod\\u0065l":{"deep":[1,{"model":2}]},"z":1}', '{"mod\\u0065l":"b","z":1}'),
         ('{"model":"a","model":"a"}', '{"model":"b","model":"b"}'),
@@ -265,7 +327,10 @@ def test_settings_of_variables(call: Call) -> None:
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        ({"FRONTDESK_ANSWERING": "1.5"}, 'FRONTDESK_ANSWERING is "1.5": expected off, observe, on or a share'),
+        (
+            {"FRONTDESK_ANSWERING": "1.5"},
+            'FRONTDESK_ANSWERING is "1.5": expected off, observe, on or a share',
+        ),
         ({"FRONTDESK_UPSTREAM_BASE_URL": "https://me:secret@x/v1"}, "***@x/v1"),
         ({"FRONTDESK_UPSTREAM_API_KEY": "two words"}, "FRONTDESK_UPSTREAM_API_KEY cannot be used"),
         ({"FRONTDESK_HINTS_KEYS": "k:short-secret"}, "FRONTDESK_HINTS_KEYS cannot be used"),
@@ -287,7 +352,19 @@ def test_a_wrong_setting_is_told_and_no_secret(call: Call, env: dict[str, str], 
 def test_addresses_and_networks(call: Call) -> None:
     networks = ["10.0.0.0/8", "::1", "2001:db8::/32", "192.0.2.7"]
     inside = ["10.255.0.1", "::1", "0:0:0:0:0:0:0:1", "2001:db8::7", "::ffff:10.1.2.3", "192.0.2.7"]
-    outside = ["11.0.0.1", "::2", "2001:db9::1", "192.0.2.8", "", "10.0.0", "010.0.0.1", "x", ":::1", "1::2::3", "::ffff:11.0.0.1"]
+    outside = [
+        "11.0.0.1",
+        "::2",
+        "2001:db9::1",
+        "192.0.2.8",
+        "",
+        "10.0.0",
+        "010.0.0.1",
+        "x",
+        ":::1",
+        "1::2::3",
+        "::ffff:11.0.0.1",
+    ]
     assert call("within", [(address, networks) for address in inside]) == [True] * len(inside)
     assert call("within", [(address, networks) for address in outside]) == [False] * len(outside)
 
@@ -296,7 +373,10 @@ def test_addresses_and_networks(call: Call) -> None:
 
 
 def test_readings_asked_for_at_once_are_those_asked_for_one_by_one(call: Call) -> None:
-    texts = [f"{text} {i}" for i, text in enumerate(["when do we start", "我的订单到哪了", "can i return a tablet"] * 8)]
+    texts = [
+        f"{text} {i}"
+        for i, text in enumerate(["when do we start", "我的订单到哪了", "can i return a tablet"] * 8)
+    ]
     assert call("read", texts, together=True) == call("read", texts)
 
 
