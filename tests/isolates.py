@@ -43,11 +43,6 @@ class Isolate:
             if event and request_id in ("", event["request_id"]):
                 return dict(event)
 
-    def forget(self) -> None:
-        """Drop the log so far."""
-        while not self.lines.empty():
-            self.lines.get()
-
 
 @contextmanager
 def workerd(

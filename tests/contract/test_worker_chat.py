@@ -71,7 +71,6 @@ def isolate(shared_upstream: ScriptedUpstream) -> Iterator[Isolate]:
 
 @pytest.fixture
 def client(isolate: Isolate, upstream: ScriptedUpstream) -> Iterator[httpx2.Client]:
-    isolate.forget()
     with open_client(isolate.url) as client:
         yield client
 
@@ -489,9 +488,11 @@ def test_classify_says_what_is_wrong(
 @contextmanager
 def configured(upstream: ScriptedUpstream, **env: str) -> Iterator[tuple[Isolate, httpx2.Client]]:
     named = {f"FRONTDESK_{name.upper()}": value for name, value in env.items()}
-    with workerd(BUILD, {"FRONTDESK_UPSTREAM_BASE_URL": upstream.url, **named}) as isolate:
-        with open_client(isolate.url) as client:
-            yield isolate, client
+    with (
+        workerd(BUILD, {"FRONTDESK_UPSTREAM_BASE_URL": upstream.url, **named}) as isolate,
+        open_client(isolate.url) as client,
+    ):
+        yield isolate, client
 
 
 def test_observing_forwards_as_if_nobody_stood_between(upstream: ScriptedUpstream) -> None:
