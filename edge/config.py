@@ -214,8 +214,8 @@ def _from_file(file: Path | None) -> Settings:
 
 
 def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    # The names that OpenAI-compatible programs share, for a single upstream.
-    for short, name in (("BASE_URL", "upstream_base_url"), ("API_KEY", "upstream_api_key")):
+    # The names that OpenAI-compatible programs share, for a single upstream; and the one that platforms set.
+    for short, name in (("BASE_URL", "upstream_base_url"), ("API_KEY", "upstream_api_key"), ("PORT", "port")):
         if environ.get(short):
             settings = _set(settings, name, environ[short], f"the variable {short}")
     if environ.get("MODEL_NAME"):

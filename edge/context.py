@@ -37,6 +37,9 @@ _SHARE = 0.5
 # Up to so many bytes a body is counted faster than it is handed to another thread (about 1 ms).
 _QUICK_BYTES = 64_000
 _BATCH = 16  # measured: larger ones are no faster a row, and the deadline is looked at between two
+_OVER_BUDGET = "over_budget"
+# What a request had no time for is read after it, in pieces of so many seconds, at most so many of them.
+_PIECE_SECONDS, _PIECES = 0.1, 50
 _REMEMBERED = 16_384  # of 768 bytes each: 15 MB with what holds them
 
 # The similarities of a text to others, float ``[others]``. Raises RouterError, Unsure.
@@ -76,7 +79,8 @@ def choose(said: Sequence[Said], max_tokens: float, target_tokens: int, similar:
     alternate. Never dropped: system and developer messages, the first turn, the last two at that place,
     pinned turns. Turns are dropped only where a request can end.
     """
-    asked, sizes, pinned, turns = [""], [0], {0}, []  # of each turn; the turn of each message
+    asked, sizes, turns = [""], [0], []  # of each turn; the turn of each message, 0 for prompts
+    pinned = {0}
     turn, heard, answered, total, pruned_at = 0, False, False, 0, -1
     droppable: list[int] = []
     dropped: set[int] = set()
@@ -86,9 +90,9 @@ def choose(said: Sequence[Said], max_tokens: float, target_tokens: int, similar:
                 turn += 1
                 asked.append("")
                 sizes.append(0)
-                if turn > 2 and turn - 2 not in pinned:
+                if turn > 1 and turn - 2 not in pinned:
                     droppable.append(turn - 2)
-            asked[turn] = f"{asked[turn]}\n{one.text}".strip("\n")
+            asked[turn] = f"{asked[turn]}\n{one.text}".strip("\n")[:MAX_CHARACTERS]  # as much as is read
             heard, answered = True, False
         elif one.role not in PROMPTS:
             answered = heard  # what is said before the first user belongs to the first turn
@@ -96,7 +100,7 @@ def choose(said: Sequence[Said], max_tokens: float, target_tokens: int, similar:
         turns.append(0 if one.role in PROMPTS else turn)
         sizes[turns[place]] += one.tokens
         if one.pinned:
-            pinned.add(turn)
+            pinned.add(turns[place])
         # An assistant's message is what a request brings, unless the client wants it to be continued.
         may_end = one.closed and (one.role != "assistant" or place == len(said) - 1)
         if total > max_tokens and droppable and may_end:
@@ -122,23 +126,23 @@ class Embeddings:
         self._known: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
     def of(self, texts: Sequence[str], runtime: Runtime, deadline: float) -> np.ndarray:
-        """Their embeddings, ``[texts, dim]``. Raises RouterError, and Unsure after the deadline.
+        """Their embeddings, float32 ``[texts, dim]``. Raises RouterError, and Unsure after the deadline.
 
         What was read until then stays known, so that the next request gets further.
         """
         if time.monotonic() > deadline:
-            raise Unsure("over_budget")
+            raise Unsure(_OVER_BUDGET)
         salt = runtime.bundle.version.encode()[:16]
-        keys = [_digest(text[:MAX_CHARACTERS], salt) for text in texts]
+        keys = [_digest(text, salt) for text in texts]
         found = {key: self._known[key] for key in keys if key in self._known}
         read_as = runtime.bundle.normaliser.reading
-        new = {k: read_as(t[:MAX_CHARACTERS]) for k, t in zip(keys, texts, strict=True) if k not in found}
+        new = {k: read_as(t) for k, t in zip(keys, texts, strict=True) if k not in found}
         for key in found:
             self._known.move_to_end(key)
         ordered = sorted(new, key=lambda key: len(new[key]))  # texts of one length waste no padding
         for start in range(0, len(ordered), _BATCH):
             if time.monotonic() > deadline:
-                raise Unsure("over_budget")
+                raise Unsure(_OVER_BUDGET)
             batch = ordered[start : start + _BATCH]
             vectors = runtime.router.embed([new[key] for key in batch]).astype(np.float16)
             found |= zip(batch, vectors, strict=True)
@@ -161,6 +165,7 @@ class Pruner:
         self._embeddings = Embeddings()
         # One thread: prunings wait for each other, and the server for none of them.
         self._worker = ThreadPoolExecutor(1, "frontdesk-context")
+        self._goes_on = False
 
     async def prune(
         self, data: Mapping[str, Any], body: bytes, runtime: Runtime | None, budget: Budget
@@ -176,6 +181,9 @@ class Pruner:
                 return body, ContextUse(before, before)
             shorter, after = await in_thread(self._body, data, runtime, deadline)
         except Unsure as unsure:
+            if str(unsure) == _OVER_BUDGET and not self._goes_on:
+                self._goes_on = True
+                self._worker.submit(self._go_on, messages, runtime, _PIECES)
             return body, ContextUse(before, before, str(unsure))
         except Exception:  # whatever it is, the agent can do with the whole conversation
             logger.exception("A conversation could not be pruned, and is forwarded as it came.")
@@ -201,6 +209,21 @@ class Pruner:
         choice = choose(said, self._settings.max_tokens or math.inf, self._target, similar)
         kept = [message for message, stays in zip(messages, choice.kept, strict=True) if stays]
         return Shorter(kept, before, choice.tokens, choice.pruned_at)
+
+    def _go_on(self, messages: Sequence[Mapping[str, Any]], runtime: Runtime | None, pieces: int) -> None:
+        """Read a conversation further, so that its next request finds it read.
+
+        One conversation at a time, and between two pieces of it the requests of others get their turn.
+        """
+        try:
+            self.shorten(messages, runtime, time.monotonic() + _PIECE_SECONDS)
+        except Unsure:
+            if pieces:
+                self._worker.submit(self._go_on, messages, runtime, pieces - 1)
+                return
+        except Exception:
+            logger.exception("A conversation could not be read further.")
+        self._goes_on = False
 
     def _is_long(self, said: Sequence[Said], tokens: int) -> bool:
         most, limit = self._settings.max_tokens, self._settings.max_tool_tokens

@@ -45,6 +45,7 @@ def serve(settings: Settings) -> None:
         create_app(settings),
         host=settings.host,
         port=settings.port,
+        workers=1,  # else $WEB_CONCURRENCY, which some platforms set and an application object cannot have
         http=_protocol(),
         access_log=False,
         log_level="warning",
@@ -213,6 +214,6 @@ def _check_free(host: str, port: int) -> None:
 def _uvicorn() -> Any:  # noqa: ANN401 - a module
     try:
         import uvicorn
-    except ImportError as exc:
+    except ModuleNotFoundError as exc:
         raise ConfigError("Serving needs the extra 'server': pip install 'frontdesk[server]'.") from exc
     return uvicorn

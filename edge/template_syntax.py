@@ -126,7 +126,6 @@ class _Parser:
         yield from self._own_text()
         if kind == "=":
             yield Choice(path, self._choice(rest))
-            self._before += "x"
             return
         if is_in_address(self._before) or makes_link(before, "x", after):
             self._fail("a value cannot be a part of a link; put a space between them")

@@ -28,7 +28,7 @@ def _clean_environment() -> Iterator[None]:
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
             patch.delenv(name, raising=False)
             patch.delenv(name.lower(), raising=False)
-        for name in ("BASE_URL", "API_KEY", "MODEL_NAME", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        for name in ("BASE_URL", "API_KEY", "MODEL_NAME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "PORT"):
             patch.delenv(name, raising=False)
         yield
 

@@ -9,8 +9,13 @@ from edge.stages import Case, Runtime
 # What keeps a turn from being answered here says nothing against its tools: the topic is the likely one, and
 # each level has a confidence of its own.
 _BY_CONFIDENCE = frozenset({Reason.LOW_CONFIDENCE, Reason.LOW_MARGIN, Reason.UNPROVEN, Reason.TOPIC_FORWARDS})
-# One of several requests is worth a result that the agent may collect or leave.
-_WORTH_A_TRY = _BY_CONFIDENCE | {Reason.MULTI_REQUEST}
+# In a turn with several requests the words of one are no objection to the tools of another.
+_OF_SEVERAL = _BY_CONFIDENCE | {
+    Reason.MULTI_REQUEST,
+    Reason.NEGATION_MISMATCH,
+    Reason.NUMBER_MISMATCH,
+    Reason.ENTITY_MISMATCH,
+}
 
 
 def is_answered_by_tools(topic: Topic, case: Case, runtime: Runtime) -> bool:
@@ -35,9 +40,9 @@ def calls_for_agent(case: Case, runtime: Runtime) -> tuple[Call, ...]:
     """
     reading = case.reading
     reasons = {hit.reason for hit in case.objections}
-    if reading is None or not runtime.callable or not reasons <= _WORTH_A_TRY:
-        return ()
     several = Reason.MULTI_REQUEST in reasons
+    if reading is None or not runtime.callable or not reasons <= (_OF_SEVERAL if several else _BY_CONFIDENCE):
+        return ()
     found: dict[str, Call] = {}
     for candidate in reading.candidates if several else reading.candidates[:1]:
         for call in _calls_of(candidate, case, runtime, Level.PREFETCH if several else Level.INJECT):

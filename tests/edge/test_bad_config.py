@@ -39,6 +39,9 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["'x'", "5", "[]", "{lower = 'a'}", "{A = 5}", "{A = 'b c'}", "{'A-B' = 'c'}"],
         "",
     ),
+    "context_max_tokens": (["-1", "'8k'", "1.5", "true", "10000001"], WHOLE),
+    "context_target_tokens": (["-1", "'x'", "[]"], WHOLE),
+    "context_max_tool_tokens": (["-1", "nan", "{}"], WHOLE),
     "upstream_base_url": (
         ["'host'", "''", "'ftp://h'", "'http://'", "'https://h:0'", "'http://h:x'"],
         ADDRESS,
@@ -71,7 +74,9 @@ def test_no_setting_is_left_out() -> None:
 @pytest.mark.parametrize(("name", "value", "told"), CASES, ids=lambda value: str(value)[:24])
 def test_a_wrong_value_is_told_with_file_line_and_fix(path: Path, name: str, value: str, told: str) -> None:
     table, _, inner = (
-        name.partition("_") if name.startswith(("upstream_", "hints_", "tools_")) else ("", "", name)
+        name.partition("_")
+        if name.startswith(("upstream_", "hints_", "tools_", "context_"))
+        else ("", "", name)
     )
     value = value.replace("'", '"')
     top = f"# {inner} = 1\n[{table}]\n" if table else f"# {inner} = 1\n\n"

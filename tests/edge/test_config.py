@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edge.config import Answering, Settings, Upstream, load_llm, load_settings
+from edge.config import Answering, Context, Settings, Upstream, load_llm, load_settings
 from edge.errors import ConfigError
 from edge.hints import HintsKey
 
@@ -84,9 +84,19 @@ def test_the_names_that_other_programs_share() -> None:
     assert settings.models == {"frontdesk": "env", "other": "kept"}
 
 
+def test_the_port_that_a_platform_sets() -> None:
+    write("port = 1\n")
+    assert load({"PORT": "2"}).port == 2
+    assert load({"PORT": ""}).port == 1
+    assert load({"PORT": "2"}, port="3").port == 3
+    with pytest.raises(ConfigError, match=r"the variable PORT is .tcp://10\.0\.0\.1:80.: expected a whole"):
+        load({"PORT": "tcp://10.0.0.1:80"})
+
+
 def test_our_own_variable_wins_over_the_shared_one() -> None:
     environ = {"BASE_URL": "https://shared", "FRONTDESK_UPSTREAM_BASE_URL": "https://ours"}
-    assert load(environ).upstream.base_url == "https://ours"
+    environ |= {"PORT": "1", "FRONTDESK_PORT": "2"}
+    assert (load(environ).upstream.base_url, load(environ).port) == ("https://ours", 2)
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
@@ -224,6 +234,30 @@ def test_secrets_are_in_no_repr_and_in_no_error() -> None:
 
 def test_a_key_loses_the_line_break_of_its_file() -> None:
     assert load({"API_KEY": "sk-1\n"}).upstream.api_key == "sk-1"
+
+
+def test_context() -> None:
+    assert not load().context.on
+    write("[context]\nmax_tokens = 8000\nmax_tool_tokens = 100\n")
+    assert load() == Settings(context=Context(8000, 0, 100))
+    assert load({"FRONTDESK_CONTEXT_TARGET_TOKENS": "7999"}).context == Context(8000, 7999, 100)
+    assert Context(max_tool_tokens=100).on
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            "max_tokens = 8000\ntarget_tokens = 8000",
+            "target_tokens is 8000: expected less than context.max_tok",
+        ),
+        ("target_tokens = 4000", "target_tokens is 4000: expected less than context.max_tokens, which is 0"),
+        ("max_tool_tokens = 99", "max_tool_tokens is 99: expected 0 for off, or at least 100"),
+    ],
+)
+def test_limits_of_a_context_that_do_not_fit_each_other(table: str, said: str) -> None:
+    write(f"[context]\n{table}\n")
+    assert said in problem()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from edge.decision import Answer, Decision, GuardHit, Path, Reason
 from edge.normaliser import Lang
 from edge.sinks.jsonlog import json_log, record
-from edge.telemetry import Served
+from edge.telemetry import ContextUse, Served
 
 ANSWER = Answer("hours", Lang.ZH, "九点开门", 4)
 FAQ = Decision(Path.FAQ, Reason.EXACT, Lang.ZH, topic="hours", answer=ANSWER)
@@ -60,6 +60,17 @@ def test_without_a_decision() -> None:
     line = record(served(decision=None, first_byte_ms=None))
     assert line["first_byte_ms"] is None
     assert "path" not in line
+
+
+@pytest.mark.parametrize(
+    ("use", "logged"),
+    [
+        (ContextUse(900, 400), {"before": 900, "after": 400, "unpruned": ""}),
+        (ContextUse(None, None, "attachment"), {"before": None, "after": None, "unpruned": "attachment"}),
+    ],
+)
+def test_a_context(use: ContextUse, logged: dict[str, Any]) -> None:
+    assert record(served(context=use))["context"] == logged
 
 
 def test_what_would_have_been() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from servers import DEMO
 
 from edge.pipeline import Pipeline
-from edge.router import OUTPUTS
+from edge.router import OUTPUTS, RouterError
 
 EXITS = json.loads((DEMO / "config.json").read_text("utf-8"))["exits"]
 
@@ -59,6 +59,46 @@ def test_other_thresholds_send_every_row_to_the_exit_they_name(demo: Pipeline) -
     for thresholds, expected in ((2.0, [EXITS[-1]]), (0.0, EXITS)):
         given_too = {"exit_thresholds": np.full((len(EXITS) - 1, 72), thresholds, np.float32)}
         assert session.run(["exit"], feed | given_too)[0][0] in expected
+
+
+def test_embeddings_are_those_of_the_last_exit(demo: Pipeline) -> None:
+    router = demo.runtime.router
+    texts = ["几点上班", "how many days of annual leave do i get in my second year", "hi", "", "x" * 20]
+    vectors = router.embed(texts)
+    assert (vectors.shape, vectors.dtype) == ((5, 384), np.float32)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3)
+    for text, vector in zip(texts, vectors, strict=True):
+        np.testing.assert_allclose(router.embed([text])[0], vector, atol=1e-4)
+        reading = router.read(text)
+        assert reading is not None
+        if reading.exit == EXITS[-1]:
+            np.testing.assert_allclose(reading.embedding, vector, atol=1e-4)
+    readings = [router.read(text) for text in texts]
+    assert {reading.exit for reading in readings if reading} > {EXITS[-1]}
+
+
+def test_of_a_long_text_the_head_is_embedded(demo: Pipeline) -> None:
+    router = demo.runtime.router
+    head = "may i carry the rest of my leave over into the next year "
+    long = [head * 6 + more for more in ("", "and the parking lot " * 9, "x" * 2000)]
+    assert [router.read(text) for text in long] == [None] * 3
+    first, second, third = router.embed(long)
+    np.testing.assert_allclose(first, second, atol=1e-4)
+    np.testing.assert_allclose(first, third, atol=1e-4)
+    ids = router._tokenizer.encode(long[0]).ids
+    row = np.array([[*ids[:63], ids[-1]]], np.int64)  # the text's end has a token of its own
+    feed = {"input_ids": row, "attention_mask": np.ones_like(row), **router._no_early_exit}
+    np.testing.assert_allclose(first, router._session.run(["sentence_embedding"], feed)[0][0], atol=1e-4)
+    near, far = router.embed([head, "hi"])
+    assert float(first @ near) > 0.8 > 0.5 > float(first @ far)
+
+
+def test_no_embedding_is_an_error(demo: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    router = demo.runtime.router
+    zero = {name: given * 0 for name, given in router._no_early_exit.items()}
+    monkeypatch.setattr(router, "_no_early_exit", zero)
+    with pytest.raises(RouterError, match="no embedding"):
+        router.embed(["几点上班", "how many days of annual leave do i get"])
 
 
 @pytest.mark.parametrize("text", ["", " ", "😀", "\u200b", "a" * 3000, "退" * 3000, "𠮷" * 20])

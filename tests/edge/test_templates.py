@@ -120,7 +120,7 @@ def test_what_cannot_be_filled_is_told_by_its_name(text: str, said: str) -> None
 
 
 HOSTILE: list[Any] = [
-    float("nan"), float("inf"), -float("inf"), 1e300, 1e-300, 10**30, 10**5000, "x" * (MAX_TEXT + 1), "秘" * 10**7, b"x",
+    float("nan"), float("inf"), -float("inf"), 1e300, 1e-300, 10**30, -(10**30), 10**5000, "x" * (MAX_TEXT + 1), "秘" * 10**7, b"x",
     object(), type, json.loads("[" * 900 + "]" * 900), {"a": {"a": {}}}, [[]] * 10**6, print, "{get.a}".format, 1j,
 ]  # fmt: skip
 
