@@ -44,6 +44,20 @@ class Isolate:
                 return dict(event)
 
 
+def heap_bytes(isolate: Isolate) -> int:
+    """What V8 holds for the isolate, by workerd's inspector: its heap, used or not, and buffers outside of it."""
+    import httpx2
+    from websockets.sync.client import connect
+
+    listed = httpx2.get(f"http://127.0.0.1:{isolate.inspector}/json", trust_env=False).json()
+    with connect(listed[0]["webSocketDebuggerUrl"], max_size=None, proxy=None) as socket:
+        socket.send(json.dumps({"id": 1, "method": "Runtime.getHeapUsage"}))
+        while "result" not in (message := json.loads(socket.recv(timeout=20))):
+            pass
+    heap = message["result"]
+    return int(heap["totalSize"] + heap["embedderHeapUsedSize"] + heap["backingStorageSize"])
+
+
 @contextmanager
 def workerd(
     folder: Path,

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from isolates import PROBE, workerd
+from isolates import PROBE, heap_bytes, workerd
 from servers import DEMO, ROOT, delta, open_client
 
 from edge import doubts
@@ -384,3 +384,15 @@ def test_two_first_requests_load_the_bundle_once(call: Call) -> None:
     [[is_one, reads]] = call("loads", [0])
     assert is_one
     assert reads == 2  # for its hash, and for the session
+
+
+def test_heap_and_wasm_memory_stay_under_what_cloudflare_gives_an_isolate() -> None:
+    texts = [f"can i have my salary in advance {i}" for i in range(300)]
+    with workerd(PROBE, inspect=True) as isolate, open_client(isolate.url) as client:
+        for body in ({"call": "read", "rows": texts}, {"call": "slots", "rows": []}):
+            assert client.post("/", json=body, timeout=60).status_code == 200
+        [wasm] = client.post("/", json={"call": "memory", "rows": [0]}).json()
+        heap = heap_bytes(isolate)
+    assert wasm > 20e6  # a model of 14 MB was read into it
+    assert heap > 10e6
+    assert wasm + heap < 128e6

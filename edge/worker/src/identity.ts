@@ -11,6 +11,8 @@ const RETRY_SECONDS = 5; // how long a checked credential is remembered where th
 const CHECK_TIMEOUT_MS = 2000;
 const REMEMBERED = 10_000;
 const WARN_MS = 60_000;
+// What proxies say of whom they ask for.
+const PASSED_ON = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 const LOOPBACK = ["127.0.0.0/8", "::1/128"].map(parseNetwork);
 
 /**
@@ -99,7 +101,8 @@ export class Identity {
           "among trusted_proxies.",
       );
     }
-    const lentKey = user !== "" || (identityHeader === "" && isWithin(peer, LOOPBACK));
+    const isLocal = isWithin(peer, LOOPBACK) && !PASSED_ON.some((name) => headers.has(name));
+    const lentKey = user !== "" || (identityHeader === "" && isLocal);
     return { tenant, user, vouched: user !== "", lentKey, named: told };
   }
 

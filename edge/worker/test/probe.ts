@@ -30,6 +30,18 @@ const files = {
 };
 const host = new Host(files, wasm, { mode: "on", share: 1 });
 
+// The memories that WASM modules work in; the inspector's heap leaves them out.
+const memories: WebAssembly.Memory[] = [];
+const { Instance } = WebAssembly;
+WebAssembly.Instance = class extends Instance {
+  constructor(module: WebAssembly.Module, imports?: WebAssembly.Imports) {
+    super(module, imports);
+    const given = Object.values(imports ?? {}).flatMap((names) => Object.values(names));
+    const all = [...given, ...Object.values(this.exports)];
+    memories.push(...all.filter((value) => value instanceof WebAssembly.Memory));
+  }
+};
+
 // biome-ignore lint/suspicious/noExplicitAny: rows are what the test sends
 type Call = (row: any, runtime: Runtime) => unknown;
 
@@ -112,6 +124,7 @@ const CALLS: Record<string, Call> = {
     return [one !== null && one === other, reads];
   },
   schema: () => SCHEMA_VERSION,
+  memory: () => memories.reduce((bytes, { buffer }) => bytes + buffer.byteLength, 0),
 };
 
 export default {
