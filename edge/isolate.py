@@ -54,6 +54,8 @@ def build_worker(bundle: Path, target: Path) -> int:
 
     Raises BundleError where the bundle cannot be used or is too large, or where the target holds files.
     """
+    if not SOURCES.is_dir():
+        raise BundleError("This installation lacks the worker's sources (edge/worker); use a checkout.")
     loaded = load_bundle(bundle)
     size = sum((bundle / name).stat().st_size for name in FILES)
     if size > MAX_BYTES:
