@@ -232,6 +232,11 @@ def test_other_paths_pass_through(client: httpx2.Client, upstream: ScriptedUpstr
     )
     assert client.delete("/v1/files/1").status_code == 201
     assert upstream.last().method == "DELETE"
+    for status in ("204 No Content", "304 Not Modified"):
+        upstream.script = [head(status, "x-own: 1")]
+        assert client.get("/v1/files/1").status_code == int(status[:3])
+    upstream.script = [head("200 OK", "content-length: 5")]
+    assert client.head("/v1/files/1").status_code == 200
     for path in ("/v1/%2e%2e/x", "/v1/a%2f..%2fb", "/x", "/v1"):
         assert error_of(client.get(path)) == (404, "not_found_error", "not_found")
     assert error_of(client.get("/v1/classify"))[0] == 405
@@ -652,6 +657,7 @@ def test_an_altered_file_is_refused_and_everything_forwarded(
     [
         ({"schema_version": 3}, "has schema_version 3"),
         ({"max_tokens": 0}, "'max_tokens'"),
+        ({"lang_rule": {"han_share": 0.2}}, "lang_rule.other_share must be a number from 0 to 1"),
         ({"limits": {"min_in_scope": None}}, "limits.min_in_scope must be a number from 0 to 1"),
         ({"files": {}}, "does not list"),
         ({"topics": []}, "there is no answer topic"),

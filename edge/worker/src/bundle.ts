@@ -112,7 +112,12 @@ export class Bundle {
     this.version = text(manifest.version, "version");
     this.languages = new Set(manifest.languages.map(langOf));
     this.maxTokens = manifest.max_tokens;
-    this.normaliser = new Normaliser(normaliser.traditional, normaliser.simplified, manifest.lang_rule);
+    const { han_share, other_share } = manifest.lang_rule;
+    const langRule = {
+      han_share: share(han_share, "lang_rule.han_share"),
+      other_share: share(other_share, "lang_rule.other_share"),
+    };
+    this.normaliser = new Normaliser(normaliser.traditional, normaliser.simplified, langRule);
     this.topics = manifest.topics.map(topicOf);
     this.byId = new Map(this.topics.map((topic) => [topic.id, topic]));
     if (this.byId.size < this.topics.length) throw new RangeError("two topics have one id");

@@ -80,6 +80,7 @@ export class Forwarder {
         "This turn needs the agent, and no upstream is configured: set FRONTDESK_UPSTREAM_BASE_URL.",
       );
     }
+    if (request.signal.aborted) throw new ClientLeft("The client closed the connection.");
     request.signal.addEventListener("abort", () => abort.abort());
     let isLate = false;
     const timer = setTimeout(() => {
