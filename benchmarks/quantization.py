@@ -41,7 +41,8 @@ from tokenizers import Tokenizer
 from edge.bundle import ROUTER_FILE, Bundle, load_bundle
 from edge.router import OUTPUTS
 from export.compose import EXIT_THRESHOLDS, NEVER
-from export.desk import OUT_OF_SCOPE, Question, load_questions
+from export.desk import OUT_OF_SCOPE, Question
+from export.questions import load_questions
 
 WEB = Path(__file__).parent / "web"
 INT8, FLOAT32 = "int8", "float32"

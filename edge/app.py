@@ -32,6 +32,8 @@ def create_app(
         sinks = [json_log()] if settings.log == "json" else []
     forwarder = Forwarder(settings.upstream, transport or upstream_transport(settings.upstream))
     shown = host or Host()
+    if shown.pipeline is not None:
+        shown.equip(shown.pipeline, settings)
     identity = Identity(settings)
     endpoints = Endpoints(settings, shown, forwarder, identity, sinks)
 
@@ -40,11 +42,12 @@ def create_app(
         # In a thread, so that the server accepts, and forwards, from its first moment on.
         loading = None
         if shown.pipeline is None:
-            loading = asyncio.create_task(asyncio.to_thread(shown.load, settings.bundle, settings.answering))
+            loading = asyncio.create_task(asyncio.to_thread(shown.load, settings))
         yield
         if loading is not None:
             await loading
         await forwarder.close()
+        await shown.close()
         await identity.close()
 
     # The endpoints see every request, also those whose path no route pattern would match.

@@ -3,18 +3,20 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from edge.decision import Answer
+from edge.decision import Answer, Level
 from edge.errors import BundleError
 from edge.guards import Guards
 from edge.normaliser import NORMALISER_VERSION, Lang, LangRule, Normaliser
 from edge.slots import SlotFiller
+from edge.templates import Template
+from edge.tools import Tool, tools_of
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MANIFEST = "frontdesk.json"
 MAX_TOKENS = 512
 ROUTER_FILE = "onnx/model_quantized.onnx"
@@ -32,6 +34,7 @@ class Topic:
     volatility: str = "static"
     valid_until: date | None = None
     tools: tuple[str, ...] = ()
+    template: Mapping[Lang, Template] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Bundle:
     answer_unproven: bool
     system_prompts: frozenset[str] | None
     guards: Guards
+    tools: Mapping[str, Tool]
     slots: SlotFiller
     answers: Mapping[tuple[str, Lang], Answer]
     exact: Mapping[str, str]
@@ -87,6 +91,16 @@ class Bundle:
         if own is not None:
             return own
         return self.thresholds.get(str(lang) if topic.group is None else f"{topic.group}/{lang}")
+
+    def is_answered_by_tools(self, topic: Topic, lang: Lang | None) -> bool:
+        """Whether a topic has a template for a language and tools that may fill it."""
+        may = all(self.tools[name].use is Level.ANSWER for name in topic.tools)
+        return topic.route == "tool" and lang in topic.template and may
+
+    @property
+    def called(self) -> frozenset[str]:
+        """The tools that may be called, as far as their declarations go."""
+        return frozenset(name for name, tool in self.tools.items() if tool.use is not Level.SUGGEST)
 
     def answer_topic(self, text: str) -> str | None:
         """The topic whose curated answer ``text`` is, if it is one of ours."""
@@ -168,8 +182,9 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         folder / "answers.jsonl", {topic.id for topic in topics if topic.route == "answer"}
     )
     _check_manifest(manifest)
-    slots = SlotFiller.of_data(manifest["tools"], manifest["slots"], normaliser)
-    if unknown := {name for topic in topics for name in topic.tools} - slots.tools.keys():
+    tools = tools_of(manifest["tools"])
+    slots = SlotFiller.of_data({t.name: t.slots for t in tools.values()}, manifest["slots"], normaliser)
+    if unknown := {name for topic in topics for name in topic.tools} - tools.keys():
         raise ValueError(f"a topic names the tool {min(unknown)}, which is not in 'tools'")
     limits = {name: _share(manifest["limits"][name], f"limits.{name}") for name in _LIMITS}
     prompts = manifest["system_prompts"]
@@ -187,6 +202,7 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         answer_unproven=manifest["unproven"] == "answer",
         system_prompts=None if prompts == "any" else frozenset(prompts),
         guards=Guards.of_data(manifest["guards"], {t["id"]: t["signals"] for t in manifest["topics"]}),
+        tools=tools,
         slots=slots,
         answers=answers,
         exact=exact,
@@ -204,9 +220,9 @@ def _check_manifest(manifest: Mapping[str, Any]) -> None:
         raise ValueError(f"'max_tokens' must be a whole number up to {MAX_TOKENS}")
     if not manifest["languages"]:
         raise ValueError("'languages' must not be empty")
-    unguarded = [t["id"] for t in manifest["topics"] if t["route"] == "answer" and t["signals"] is None]
-    if unguarded:
-        raise ValueError(f"the answer topic {unguarded[0]} has no 'signals'")
+    answering = [t for t in manifest["topics"] if t["route"] == "answer" or t["template"]]
+    if unguarded := [t["id"] for t in answering if t["signals"] is None]:
+        raise ValueError(f"the topic {unguarded[0]} can be answered here and has no 'signals'")
 
 
 def _share(value: object, name: str) -> float:
@@ -233,6 +249,7 @@ def _topic(entry: Mapping[str, Any]) -> Topic:
         volatility=entry["volatility"],
         valid_until=None if until is None else date.fromisoformat(until),
         tools=tuple(entry["tools"]),
+        template={Lang(lang): Template.parse(text) for lang, text in entry["template"].items()},
     )
 
 

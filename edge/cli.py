@@ -88,7 +88,7 @@ def _check(args: argparse.Namespace) -> int:
     from export.advice import advise_by
     from export.advice.asked import read_asked
     from export.check import check_desk
-    from export.desk import load_desk
+    from export.desk_reader import load_desk
     from export.findings import as_dict, lines, summary
 
     if args.no_model and args.questions is not None:
@@ -134,9 +134,9 @@ def _train(args: argparse.Namespace) -> int:
     _need_export("train")
     from edge.errors import DeskError
     from export.check import check_desk
-    from export.desk import load_desk
+    from export.desk_reader import load_desk
     from export.encoder import Encoder
-    from export.evaluate import table
+    from export.eval_table import table
     from export.pack import check_target
     from export.pools import load_pools
     from export.train import train_desk
@@ -204,8 +204,9 @@ def _eval(args: argparse.Namespace) -> int:
 
     from edge.errors import DeskError
     from edge.host import open_pipeline
-    from export.desk import load_questions
-    from export.evaluate import evaluate, table
+    from export.eval_table import table
+    from export.evaluate import evaluate
+    from export.questions import load_questions
     from export.report import render, stated_in, subject_of, written_whole
 
     pipeline = open_pipeline(args.bundle)

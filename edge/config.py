@@ -20,6 +20,8 @@ MIN_TOOL_TOKENS = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+SECRET_NAME = re.compile("[A-Z][A-Z0-9_]{0,63}")
+_SECRET_VARIABLE = "FRONTDESK_SECRET_"  # noqa: S105 - a prefix of names
 _USER_INFO = re.compile("//[^/]*@")
 
 
@@ -85,6 +87,14 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """``base_url``: where tools are whose url is a path. ``secrets``: those that tools declare, by name."""
+
+    base_url: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that ``frontdesk serve`` needs.
 
@@ -114,6 +124,7 @@ class Settings:
     models: Mapping[str, str] = field(default_factory=dict)
     context: Context = Context()
     hints_keys: tuple[HintsKey, ...] = ()
+    tools: ToolSettings = ToolSettings()
     log: str = "json"
 
 
@@ -203,8 +214,8 @@ def _from_file(file: Path | None) -> Settings:
 
 
 def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    # The names that OpenAI-compatible programs share, for a single upstream.
-    for short, name in (("BASE_URL", "upstream_base_url"), ("API_KEY", "upstream_api_key")):
+    # The names that OpenAI-compatible programs share, for a single upstream; and the one that platforms set.
+    for short, name in (("BASE_URL", "upstream_base_url"), ("API_KEY", "upstream_api_key"), ("PORT", "port")):
         if environ.get(short):
             settings = _set(settings, name, environ[short], f"the variable {short}")
     if environ.get("MODEL_NAME"):
@@ -213,6 +224,10 @@ def _from_environ(settings: Settings, environ: Mapping[str, str]) -> Settings:
         variable = f"FRONTDESK_{name.upper()}"
         if environ.get(variable):
             settings = _set(settings, name, environ[variable], f"the variable {variable}")
+    for variable in sorted(environ):
+        if variable.startswith(_SECRET_VARIABLE) and environ[variable]:
+            secrets = {**settings.tools.secrets, variable.removeprefix(_SECRET_VARIABLE): environ[variable]}
+            settings = _set(settings, "tools_secrets", secrets, f"the variable {variable}")
     return settings
 
 
@@ -233,7 +248,7 @@ def _set(settings: Settings, name: str, value: object, where: object) -> Setting
 
 def _shown(name: str, value: object) -> str:
     """What of a wrong value may be shown: keys and passwords may not."""
-    if name in ("upstream_api_key", "keys", "hints_keys"):
+    if name in ("upstream_api_key", "keys", "hints_keys", "tools_secrets"):
         return "cannot be used"
     shown = _USER_INFO.sub("//***@", value) if isinstance(value, str) else value
     return f"is {shown!r}"
@@ -288,8 +303,16 @@ def _hints_keys(value: object) -> tuple[HintsKey, ...]:
     return parse_keys(text) if text else ()
 
 
+def _secrets(value: object) -> dict[str, str]:
+    """From the table [tools.secrets], or the same as JSON."""
+    named = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(named, dict) or not all(SECRET_NAME.fullmatch(name) for name in named):
+        raise TypeError(f"expected secrets by names that match {SECRET_NAME.pattern}")
+    return {name: accept.secret(secret) for name, secret in named.items()}
+
+
 # The tables of frontdesk.toml that are values of their own in Settings.
-_TABLES: Mapping[str, type] = {"upstream": Upstream, "context": Context}
+_TABLES: Mapping[str, type] = {"upstream": Upstream, "tools": ToolSettings, "context": Context}
 _SECONDS = accept.number(float, 0.001, 3600)
 _TOKENS = accept.number(int, 0, 10_000_000)
 _SETTERS: dict[str, Callable[[object], Any]] = {
@@ -313,6 +336,8 @@ _SETTERS: dict[str, Callable[[object], Any]] = {
     "auth_check_url": lambda value: accept.url(value) if value else "",
     "auth_check_s": _SECONDS,
     "hints_keys": _hints_keys,
+    "tools_base_url": lambda value: accept.url(value).rstrip("/"),
+    "tools_secrets": _secrets,
     "context_max_tokens": _TOKENS,
     "context_target_tokens": _TOKENS,
     "context_max_tool_tokens": _TOKENS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 import numpy as np
 
@@ -107,11 +107,14 @@ class GuardHit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A curated text of one topic in one language. ``tokens``: its length in router tokens."""
+    """A text of one topic in one language, curated or made of tools' results. ``tokens``: its router tokens.
+
+    What tools say is the caller's, so the text has no repr.
+    """
 
     topic: str
     lang: Lang
-    text: str
+    text: str = field(repr=False)
     tokens: int
 
 
@@ -150,14 +153,64 @@ class Suggestion:
     tool: str
     slots: Mapping[str, Filled | Missing]
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the tool can be asked what the user asks.
+
+        Missing may be what only the caller's identity fills, and what need not be said and was not. An
+        optional value that can be read two ways is no value that was left out.
+        """
+        missing = [slot for slot in self.slots.values() if isinstance(slot, Missing)]
+        return all(
+            slot.reason == "caller" or (not slot.required and slot.reason in ("not_said", "free_text"))
+            for slot in missing
+        )
+
+    @property
+    def values(self) -> dict[str, SlotValue]:
+        """The filled slots."""
+        return {name: slot.value for name, slot in self.slots.items() if isinstance(slot, Filled)}
+
+
+class Level(IntEnum):
+    """The most that may be done with a tool. Each level needs more certainty than the one before.
+
+    ``SUGGEST``: named in the hints, never called. ``PREFETCH``: called while the turn is forwarded, for the
+    agent to collect. ``INJECT``: its result goes with the forwarded conversation. ``ANSWER``: its result
+    fills the topic's template, and no LLM is asked.
+    """
+
+    SUGGEST = 0
+    PREFETCH = 1
+    INJECT = 2
+    ANSWER = 3
+
+    @classmethod
+    def of(cls, name: str) -> "Level":
+        """The level of a name such as ``prefetch``. Raises KeyError."""
+        return cls[name.upper()]
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool to be called with complete slots, what its result is for, and P(it is the right one)."""
+
+    suggestion: Suggestion
+    level: Level
+    confidence: float
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Path, reason and evidence.
 
-    ``answer`` is set exactly where the turn is answered here. ``observed`` holds what would have
-    been decided where answering is off, observed or withheld from this user. ``tools``: those of the
-    topic, where a router read the query.
+    ``answer`` is set where the turn is answered here and the text is there. ``calls``: the tools to be
+    called; on the path ``tool`` their results are to make the answer. ``observed`` holds what would have
+    been decided where answering is off, observed or withheld from this user. ``tools``: those of the topic,
+    where a router read the query.
     """
 
     path: Path
@@ -169,7 +222,13 @@ class Decision:
     answer: Answer | None = None
     unproven: bool = False
     tools: tuple[Suggestion, ...] = ()
+    calls: tuple[Call, ...] = ()
     observed: "Decision | None" = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the turn is to be answered here."""
+        return self.path in (Path.FAQ, Path.TOOL, Path.CACHE)
 
     @property
     def confidence(self) -> float | None:

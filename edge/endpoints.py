@@ -7,17 +7,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
 
 import httpx2
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from edge.classify import classify
-from edge.complexity import complexity_of
 from edge.config import Settings
-from edge.context import Pruner
-from edge.decision import Answer, Decision, Path, Reason
+from edge.decision import Answer, Decision, Level, Path, Reason
 from edge.errors import (
     BadRequest,
     MethodNotAllowed,
@@ -25,18 +22,23 @@ from edge.errors import (
     NotReady,
     RequestError,
     RequestTooLarge,
+    ToolFailed,
     Unauthorized,
 )
 from edge.exchange import Exchange, unix_now
+from edge.execution import Carried, forwarded
 from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed, body_stream
-from edge.hints import HINTS_HEADER, SIGNATURE_HEADER, Hints, format_hints, sign_hints
+from edge.hints import SIGNATURE_HEADER
 from edge.host import Host
 from edge.identity import Identity
+from edge.outbound import Outbound, target_of
 from edge.pipeline import Pipeline, withhold
+from edge.prefetch import PATH as PREFETCH
 from edge.query import Query
 from edge.stages.admit import ClientLeft, check_framing, read_body, trimmed
-from edge.telemetry import Sink
-from edge.wire import completion_events, completion_json, json_bytes, parse_chat, parse_object, with_model
+from edge.telemetry import Sink, ToolCall
+from edge.toolbox import Asker, Failure
+from edge.wire import completion_events, completion_json, json_bytes, parse_chat, parse_object
 
 JSON = b"application/json"
 EVENTS = b"text/event-stream; charset=utf-8"
@@ -61,7 +63,7 @@ class Endpoints:
         self.forwarder = forwarder
         self.identity = identity
         self.sinks = sinks
-        self.pruner = Pruner(settings.context) if settings.context.on else None
+        self.outbound = Outbound(settings, host)
         self.observing = settings.answering.mode == "observe"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,7 +77,8 @@ class Endpoints:
         status, outcome = 200, "ok"
         try:
             check_framing(scope)
-            if not scope["path"].startswith("/health/"):
+            # Who collects a result shows the agent's signature, and has no credential of a user's.
+            if not scope["path"].startswith(("/health/", PREFETCH)):
                 exchange.caller, exchange.scope = self.identity.admit(scope)
             await self._endpoint(scope)(exchange, receive, send, relayed)
             status, outcome = relayed.status or 200, relayed.outcome
@@ -119,6 +122,10 @@ class Endpoints:
         }
         if (path, method) in shared:
             return self.pass_through if self.observing and path == "/v1/models" else shared[path, method]
+        if path.startswith(PREFETCH):
+            if method != "GET":
+                raise MethodNotAllowed(f"{path} takes GET, got {method}.", allow="GET")
+            return self.prefetch
         if path in ours:
             expected, endpoint = ours[path]
             if method != expected and not (expected == "GET" and method == "HEAD"):
@@ -143,20 +150,19 @@ class Endpoints:
         if isinstance(data, Decision):
             exchange.decision = data
             return await self._forward(exchange, receive, send, relayed, body)
-        pipeline = self.host.pipeline
+        pipeline, carried = self.host.pipeline, Carried()
         if pipeline is None:
             exchange.decision = Decision(Path.AGENT, Reason.NOT_READY)
         else:
             query, decision = self._decide(pipeline, data, exchange)
             exchange.decision = decision = await self._disclose(pipeline, decision, exchange)
+            if query is not None and decision.calls:
+                carried = await self._call_tools(query, exchange)
+                decision = exchange.decision
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
                 return await self._answer(exchange, send, decision.answer, query)
-        model = data.get("model")
-        if isinstance(model, str) and model in self.settings.models:
-            data["model"] = self.settings.models[model]
-            body = with_model(data, data["model"])
-        return await self._forward(exchange, receive, send, relayed, body, data)
+        return await self._forward(exchange, receive, send, relayed, body, data, carried)
 
     def _read(self, exchange: Exchange, body: bytes) -> dict[str, Any] | Decision:
         """The chat body, or the decision to forward it unread. Raises BadRequest."""
@@ -175,12 +181,46 @@ class Endpoints:
         """The decision as far as the caller may know it: what led to it is the desk's, too."""
         if self.observing and self._is_stranger(pipeline, exchange) and decision.observed is not None:
             return replace(decision, observed=withhold(decision.observed, Reason.UNVERIFIED_CALLER))
-        if decision.answer is None and not exchange.debug:
+        if not (decision.is_local or decision.calls or exchange.debug):
             return decision
         if await self._may_read(pipeline, exchange):
             return decision
         exchange.debug = False
-        return decision if decision.answer is None else withhold(decision, Reason.UNVERIFIED_CALLER)
+        return (
+            withhold(decision, Reason.UNVERIFIED_CALLER) if decision.is_local else replace(decision, calls=())
+        )
+
+    async def _call_tools(self, query: Query, exchange: Exchange) -> Carried:
+        """What goes with the turn once its tools were called; the exchange has the new decision."""
+        if self.host.execution is None or exchange.decision is None:  # then there are no calls
+            return Carried()
+        asker = Asker(exchange.caller, exchange.scope["headers"], self._trace(exchange))
+        try:
+            exchange.decision, carried = await self.host.execution.run(
+                exchange.decision, query, asker, exchange.budget, exchange.request_id
+            )
+        except Exception:  # a user must not suffer for a tool
+            logger.exception("The tools of the request %s failed.", exchange.request_id)
+            exchange.decision, carried = forwarded(exchange.decision, Reason.TOOL_FAILED), Carried()
+        exchange.calls = carried.calls
+        exchange.spans.mark("tools")
+        return carried
+
+    async def prefetch(self, exchange: Exchange, _receive: Receive, send: Send, relayed: Relayed) -> None:
+        """``GET /v1/prefetch/{id}``: the result of a tool that was called while its turn was forwarded."""
+        if self.host.execution is None:
+            raise NotFound("There is no such result.")
+        id_ = exchange.scope["path"].removeprefix(PREFETCH)
+        request_id, signature = exchange.header(b"x-request-id"), exchange.header(SIGNATURE_HEADER.encode())
+        found = await self.host.execution.collect(id_, request_id, signature, unix_now())
+        exchange.spans.mark("tools")
+        level = str(Level.PREFETCH)
+        if isinstance(found, Failure):
+            exchange.calls = (ToolCall(found.tool, level, found.code, found.ms),)
+            raise ToolFailed(f"The tool {found.tool} brought no result ({found.code}); call it yourself.")
+        exchange.calls = (ToolCall(found.tool, level, "collected", found.ms, found.cached),)
+        body = json_bytes({"tool": found.tool, "arguments": found.arguments, "result": found.value})
+        await exchange.respond(send, 200, JSON, body)
 
     def _decide(
         self, pipeline: Pipeline, data: Mapping[str, Any], exchange: Exchange
@@ -212,7 +252,8 @@ class Endpoints:
         listed: list[Any] = []
         try:
             request = self.forwarder.request(
-                "GET", _target(exchange.scope), exchange.scope["headers"], self._own_headers(exchange), None,
+                "GET", target_of(exchange.scope), exchange.scope["headers"], self._own_headers(exchange),
+                None,
                 lend_key=exchange.caller.lent_key,
             )  # fmt: skip
             status, body = await self.forwarder.fetch(request)
@@ -267,7 +308,7 @@ class Endpoints:
         has_body = any(n in (b"content-length", b"transfer-encoding") for n, _ in exchange.scope["headers"])
         if not has_body:
             ended.set()
-        target = _target(exchange.scope)
+        target = target_of(exchange.scope)
         request = self.forwarder.request(
             exchange.scope["method"],
             target,
@@ -295,34 +336,26 @@ class Endpoints:
         await exchange.respond(send, 200, EVENTS if query.stream else JSON, body, extra)
 
     async def _forward(
-        self, exchange: Exchange, receive: Receive, send: Send, relayed: Relayed, body: bytes,
-        data: dict[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        exchange: Exchange,
+        receive: Receive,
+        send: Send,
+        relayed: Relayed,
+        body: bytes,
+        data: Mapping[str, Any] | None = None,
+        carried: Carried = Carried(),
+    ) -> None:
         own = self._own_headers(exchange)
-        decision = exchange.decision
-        if decision is not None and decision.reason is not Reason.BYPASS and not self.observing:
-            if data is not None and self.pruner is not None:
-                body, exchange.context = await self.pruner.prune(
-                    data, body, self.host.runtime, exchange.budget
-                )
-                exchange.spans.mark("context")
-            hints = hints_of(decision, self.host, exchange.budget.remaining_ms())
-            own += self._hint_headers(exchange, format_hints(hints), body)
-        target = _target(exchange.scope)
+        if data is not None:
+            body = await self.outbound.body(exchange, body, data, carried)
+        if exchange.decision is not None and exchange.decision.reason is not Reason.BYPASS:
+            own += self.outbound.hints(exchange, body, carried)
+        target = target_of(exchange.scope)
         request = self.forwarder.request(
             "POST", target, exchange.scope["headers"], own, body,
             lend_key=exchange.caller.lent_key, untouched=self.observing,
         )  # fmt: skip
         await self._relay(exchange, request, receive, send, relayed)
-
-    def _hint_headers(self, exchange: Exchange, hints: str, body: bytes) -> RawHeaders:
-        """The hints, and where there are keys their signature, as of a first attempt: none is repeated."""
-        headers = [(HINTS_HEADER.encode(), hints.encode())]
-        if self.settings.hints_keys:
-            key = self.settings.hints_keys[0]
-            signature = sign_hints(hints, exchange.request_id, body, key, unix_now())
-            headers.append((SIGNATURE_HEADER.encode(), signature.encode()))
-        return headers
 
     async def _relay(
         self, exchange: Exchange, request: httpx2.Request, receive: Receive, send: Send, relayed: Relayed
@@ -336,12 +369,13 @@ class Endpoints:
     def _own_headers(self, exchange: Exchange) -> RawHeaders:
         """What we tell the upstream besides hints: nothing where we only observe."""
         told = list(exchange.caller.headers)
-        if self.observing:
-            return told
+        return told if self.observing else [*self._trace(exchange), *told]
+
+    @staticmethod
+    def _trace(exchange: Exchange) -> RawHeaders:
         return [
             (b"x-request-id", exchange.request_id.encode()),
             (b"traceparent", exchange.traceparent.encode()),
-            *told,
         ]
 
     def _user(self, exchange: Exchange) -> str:
@@ -364,34 +398,3 @@ class Endpoints:
         accepted = await self.identity.accepts(exchange.caller, exchange.scope)
         exchange.spans.mark("auth")
         return accepted
-
-
-def hints_of(decision: Decision, host: Host, remaining_ms: float) -> Hints:
-    """What the agent is told of a decision."""
-    reading, topic = decision.reading, None
-    if decision.topic is not None and host.pipeline is not None:
-        topic = host.pipeline.runtime.bundle.by_id[decision.topic]
-    complexity = complexity_of(decision, () if topic is None else topic.tools)
-    return Hints(
-        topic=decision.topic,
-        confidence=decision.confidence,
-        top=() if reading is None else tuple((c.topic, c.confidence) for c in reading.candidates),
-        lang=decision.lang,
-        reason=decision.reason,
-        tools=() if topic is None else topic.tools,
-        complexity=complexity.requests,
-        length=complexity.length,
-        tier=complexity.tier,
-        slots=decision.slots,
-        budget_ms=int(remaining_ms),
-        bundle=host.label or None,
-    )
-
-
-def _target(scope: Scope) -> str:
-    """Path and query below /v1, as they came."""
-    raw = scope.get("raw_path") or b""
-    path = raw if raw.startswith(b"/v1/") else quote(scope["path"]).encode()
-    target = path.decode("latin-1").partition("?")[0].removeprefix("/v1")
-    query = scope["query_string"].decode("latin-1")
-    return f"{target}?{query}" if query else str(target)

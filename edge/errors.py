@@ -5,6 +5,7 @@ FrontdeskError
 ├── BundleError            the bundle cannot be used
 ├── DeskError              the operator's source folder cannot be used (one or more problems)
 ├── LLMError               the LLM that labels traffic cannot be asked
+├── TemplateError          a tool's result does not fill the topic's template
 └── RequestError           an HTTP answer: status, type, code
     ├── BadRequest         400
     ├── Unauthorized       401
@@ -14,6 +15,7 @@ FrontdeskError
     ├── NotReady           503
     ├── UpstreamUnset      503
     ├── UpstreamUnreachable 502
+    ├── ToolFailed         502
     └── UpstreamTimeout    504
 """
 
@@ -43,6 +45,10 @@ class DeskError(FrontdeskError):
 
 class LLMError(FrontdeskError):
     """The LLM that labels traffic cannot be asked, or says nothing that can be used."""
+
+
+class TemplateError(FrontdeskError):
+    """A tool's result does not fill the topic's template; the message names the field, never its value."""
 
 
 class RequestError(FrontdeskError):
@@ -134,6 +140,13 @@ class UpstreamUnreachable(RequestError):
     def __init__(self, message: str, code: str | None = None, *, repeatable: bool = False) -> None:
         super().__init__(message, code=code)
         self.repeatable = repeatable
+
+
+class ToolFailed(RequestError):
+    """A tool that was called for the agent brought nothing."""
+
+    status = 502
+    code = "tool_failed"
 
 
 class UpstreamTimeout(RequestError):

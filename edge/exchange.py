@@ -14,7 +14,7 @@ from edge.decision import Decision, Path
 from edge.errors import MethodNotAllowed, RequestError, error_json
 from edge.forward import OWN_PREFIX, RawHeaders, Relayed
 from edge.identity import Caller
-from edge.telemetry import ContextUse, Served, Sink, Spans
+from edge.telemetry import ContextUse, Served, Sink, Spans, ToolCall
 
 logger = logging.getLogger("frontdesk")
 
@@ -27,8 +27,8 @@ class Exchange:
     """What belongs to one request from its arrival to its last byte."""
 
     __slots__ = (
-        "budget", "bundle", "caller", "context", "debug", "decision", "first_byte_ms", "request_id", "scope",
-        "spans", "traceparent",
+        "budget", "bundle", "caller", "calls", "context", "debug", "decision", "first_byte_ms",
+        "request_id", "scope", "spans", "traceparent",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, default_budget_ms: int) -> None:
@@ -37,6 +37,7 @@ class Exchange:
         self.decision: Decision | None = None
         self.bundle = ""
         self.caller = Caller()
+        self.calls: tuple[ToolCall, ...] = ()
         self.context: ContextUse | None = None
         self.first_byte_ms: float | None = None
         given = self.header(b"x-request-id")
@@ -157,6 +158,7 @@ class Exchange:
             total_ms=self.spans.total_ms(),
             upstream_status=relayed.status or None if relayed else None,
             completion_tokens=relayed.completion_tokens if relayed else None,
+            tools=self.calls,
             context=self.context,
         )
         for sink in sinks:

@@ -6,7 +6,7 @@ however close its words are. Patterns keep to what Python ``re`` and JavaScript 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,14 +84,21 @@ class Guards:
                 found.add(signal)
         return frozenset(found)
 
-    def mismatches(self, normal: str, topic: str) -> list[GuardHit]:
-        """The signals of a reading form that lie outside the topic's examples."""
+    def mismatches(self, normal: str, topic: str, slots: Iterable[str] = ()) -> list[GuardHit]:
+        """The signals of a reading form that lie outside the topic's examples.
+
+        ``slots``: those parts of it, reading forms too, that fill a slot of the topic's tools. An order
+        number is what the tool is asked for, and makes no other question of it.
+        """
         allowed = self.allowed[topic]
         if allowed is None:
             return []
+        found = self.signals_of(normal) - allowed
+        if found:
+            found = found.difference(*map(self.signals_of, slots))
         return [
             GuardHit(kind, self.reasons[kind], signal)
-            for signal in sorted(self.signals_of(normal) - allowed)
+            for signal in sorted(found)
             for kind in [signal.partition(":")[0]]
         ]
 

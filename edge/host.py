@@ -1,23 +1,31 @@
 """What a process serves: the pipeline once its bundle is loaded, or the reason why it is not."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from edge.bundle import load_bundle
-from edge.config import Answering
+from edge.config import Answering, Settings
 from edge.errors import BundleError
+from edge.execution import Execution
 from edge.pipeline import Pipeline
+from edge.prefetch import Prefetched
 from edge.router import load_router
 from edge.stages import Runtime
+from edge.toolbox import Toolbox
 
 logger = logging.getLogger("frontdesk")
 
 
 class Host:
-    """Holds the pipeline. Until ``load`` has ended well, turns are forwarded as ``not_ready``."""
+    """Holds the pipeline, and what calls its tools. Until ``load`` has ended well, turns are forwarded.
+
+    ``pipeline``: of a host that needs no loading; ``equip`` it before it serves.
+    """
 
     def __init__(self, pipeline: Pipeline | None = None) -> None:
         self.pipeline = pipeline
+        self.execution: Execution | None = None
         self.error: str | None = None
 
     @property
@@ -33,20 +41,35 @@ class Host:
         bundle = self.pipeline.runtime.bundle
         return f"{bundle.name}@{bundle.version}"
 
-    def load(self, folder: Path, answering: Answering) -> None:
+    def load(self, settings: Settings) -> None:
         """Load a bundle; a bad one leaves the host forwarding and says so in log and readiness."""
         try:
-            self.pipeline = open_pipeline(folder, answering)
+            self.equip(open_pipeline(settings.bundle, settings.answering), settings)
         except BundleError as exc:
             self.error = str(exc)
             logger.error("Every turn is forwarded, because the bundle cannot be used. %s", exc)
 
+    def equip(self, pipeline: Pipeline, settings: Settings) -> None:
+        """Serve a pipeline with those of its tools that the settings let this server call."""
+        toolbox = Toolbox(pipeline.runtime.bundle, settings.tools)
+        runtime = replace(pipeline.runtime, callable=toolbox.names)
+        self.execution = Execution(runtime, toolbox, Prefetched(toolbox, settings.hints_keys))
+        self.pipeline = Pipeline(runtime, pipeline.answering, pipeline.today)
+
+    async def close(self) -> None:
+        """Give back what the tools hold open."""
+        if self.execution is not None:
+            await self.execution.close()
+
 
 def open_pipeline(folder: Path, answering: Answering = Answering()) -> Pipeline:
-    """The pipeline of a bundle folder. Raises BundleError, whatever is wrong with the folder."""
+    """The pipeline of a bundle folder, as if every tool could be called that may be.
+
+    Raises BundleError, whatever is wrong with the folder.
+    """
     try:
         bundle = load_bundle(folder)
-        return Pipeline(Runtime(bundle, load_router(bundle)), answering)
+        return Pipeline(Runtime(bundle, load_router(bundle), bundle.called), answering)
     except BundleError:
         raise
     except OSError as exc:

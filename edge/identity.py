@@ -30,6 +30,8 @@ _RETRY_SECONDS = 5.0
 _CHECK_TIMEOUT = 2.0
 _REMEMBERED = 10_000
 _WARN_SECONDS = 60.0
+# What proxies say of whom they ask for.
+_PASSED_ON = frozenset((b"forwarded", b"via", b"x-forwarded-for", b"x-real-ip"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,5 +233,8 @@ def _peer(scope: Scope) -> IPv4Address | IPv6Address | Literal["unix"] | None:
 
 
 def _is_local(scope: Scope) -> bool:
+    """Whether the caller is on this machine, and not a proxy here that asks for somebody else."""
+    if any(name in _PASSED_ON for name, _ in scope["headers"]):
+        return False
     peer = _peer(scope)
     return peer is not None and (isinstance(peer, str) or peer.is_loopback)

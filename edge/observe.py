@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from statistics import quantiles
 from typing import Any
 
+from edge.observed_tools import ToolUse, add_calls
+from edge.observed_tools import lines as tool_lines
+
 CHAT = "/v1/chat/completions"
 _LOCAL = ("faq", "tool", "cache")
 _SHOWN = 12
@@ -33,6 +36,7 @@ class Observed:
     modes: Counter[str] = field(default_factory=Counter)
     waited_ms: list[float] = field(default_factory=list)
     tokens: int = 0
+    tools: dict[str, ToolUse] = field(default_factory=dict)
 
     def add(self, record: dict[str, Any]) -> None:
         """Count one chat turn."""
@@ -69,6 +73,7 @@ class Observed:
             "modes": dict(self.modes.most_common()),
             "waited_ms": {"turns": len(self.waited_ms), "p50": p50, "p90": p90},
             "completion_tokens": self.tokens,
+            "tools": {name: use.as_dict() for name, use in sorted(self.tools.items())},
             "skipped_lines": self.skipped,
         }
 
@@ -83,10 +88,12 @@ def read_log(lines: Iterable[str]) -> Observed:
             record = json.loads(line)
         except (ValueError, RecursionError):
             record = None
+        if isinstance(record, dict):
+            add_calls(observed.tools, record)
         ended = isinstance(record, dict) and _is_chat(record.get("route")) and "reason" in record
         if ended and record["reason"] != "bypass":
             observed.add(record)
-        else:
+        elif not (isinstance(record, dict) and record.get("tools")):
             observed.skipped += 1
     return observed
 
@@ -123,6 +130,7 @@ def table(observed: Observed) -> str:
         )
     lines += _ranked("Why not", observed.reasons, observed.turns)
     lines += _ranked("Topics answered", observed.topics, observed.turns)
+    lines += tool_lines(observed.tools)
     if observed.skipped:
         lines.append(f"\n{observed.skipped} lines are no judged chat turns and were skipped.")
     return "\n".join(lines)

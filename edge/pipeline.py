@@ -50,7 +50,7 @@ class Pipeline:
             return withhold(decision, Reason.ANSWERING_OFF)
         if mode == "observe":
             return withhold(decision, Reason.OBSERVE)
-        if decision.answer is not None and place(query.identity) >= self.answering.share:
+        if decision.is_local and place(query.identity) >= self.answering.share:
             return withhold(decision, Reason.CONTROL_GROUP)
         return decision
 

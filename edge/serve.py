@@ -1,5 +1,7 @@
 """Runs the application under uvicorn, and for ``frontdesk dev`` an agent beside it."""
 
+import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -16,8 +18,10 @@ from urllib.request import ProxyHandler, build_opener
 from edge.app import create_app
 from edge.config import Settings
 from edge.errors import ConfigError
+from edge.hints import parse_keys
 
 _AGENT_START_SECONDS = 30
+DEMO_TOOLS_KEY = "DEMO_TOOLS_KEY"
 _CURLS = """
 Frontdesk      {address}      (bundle {bundle})
 central agent  {upstream}
@@ -25,6 +29,7 @@ central agent  {upstream}
 Try it:
   curl -s {address}/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"公司几点上班？"}}]}}'; echo
   curl -si {address}/chat/completions -H 'content-type: application/json' -H 'x-frontdesk-debug: 1' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"what time do we start?"}}]}}'; echo
+  curl -si {address}/chat/completions -H 'content-type: application/json' -H 'x-user: eva' -d '{{"model":"frontdesk","messages":[{{"role":"user","content":"订单 1024 到哪了"}}]}}'; echo
   curl -siN {address}/chat/completions -H 'content-type: application/json' -d '{{"model":"frontdesk","stream":true,"messages":[{{"role":"user","content":"帮我对比一下这两款手机并写一封投诉信"}}]}}'
 
 Stop with Ctrl+C.
@@ -40,6 +45,7 @@ def serve(settings: Settings) -> None:
         create_app(settings),
         host=settings.host,
         port=settings.port,
+        workers=1,  # else $WEB_CONCURRENCY, which some platforms set and an application object cannot have
         http=_protocol(),
         access_log=False,
         log_level="warning",
@@ -107,8 +113,13 @@ def dev(settings: Settings, agent: Path | None) -> None:
     _check_free(settings.host, settings.port)
     # uvicorn raises SIGTERM again when it is done; without a handler the agent would outlive us.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if agent is not None:
+        settings = _acquainted(settings)
     with _agent(settings, agent) as upstream:
         settings = replace(settings, upstream=replace(settings.upstream, base_url=upstream))
+        if agent is not None and not settings.tools.base_url:
+            root = upstream.removesuffix("/v1")
+            settings = replace(settings, tools=replace(settings.tools, base_url=root))
         shown = _CURLS.format(
             address=_address(settings),
             bundle=settings.bundle,
@@ -116,6 +127,31 @@ def dev(settings: Settings, agent: Path | None) -> None:
         )
         sys.stderr.write(shown)
         serve(settings)
+
+
+def _acquainted(settings: Settings) -> Settings:
+    """The settings with what an agent that is started here has to share: keys, and who asks.
+
+    Whatever is configured stays. Callers on this machine may say who they are in ``x-user``.
+    """
+    keys = settings.hints_keys or parse_keys(f"dev:{secrets.token_urlsafe(32)}")
+    own = {DEMO_TOOLS_KEY: secrets.token_urlsafe(32), **settings.tools.secrets}
+    return replace(
+        settings,
+        hints_keys=keys,
+        tools=replace(settings.tools, secrets=own),
+        identity_header=settings.identity_header or "x-user",
+    )
+
+
+def _shared(settings: Settings) -> dict[str, str]:
+    """The environment of an agent that is started here."""
+    return {
+        "FRONTDESK_HINTS_KEYS": ",".join(f"{key.kid}:{key.secret.decode()}" for key in settings.hints_keys),
+        "FRONTDESK_URL": _address(settings).removesuffix("/v1"),
+        "IDENTITY_HEADER": settings.identity_header,
+        DEMO_TOOLS_KEY: settings.tools.secrets[DEMO_TOOLS_KEY],
+    }
 
 
 @contextmanager
@@ -131,7 +167,8 @@ def _agent(settings: Settings, agent: Path | None) -> Iterator[str]:
         raise ConfigError(f"There is no agent at {agent}; --agent takes a Python file.")
     port = _free_port()
     command = [sys.executable, str(agent), "--host", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(command)  # noqa: S603 - the operator's own file
+    environment = {"AGENT_TOOLS": "company", **os.environ, **_shared(settings)}
+    process = subprocess.Popen(command, env=environment)  # noqa: S603 - the operator's own file
     try:
         _wait_ready(process, f"http://127.0.0.1:{port}/health/liveness")
         yield f"http://127.0.0.1:{port}/v1"
@@ -177,6 +214,6 @@ def _check_free(host: str, port: int) -> None:
 def _uvicorn() -> Any:  # noqa: ANN401 - a module
     try:
         import uvicorn
-    except ImportError as exc:
+    except ModuleNotFoundError as exc:
         raise ConfigError("Serving needs the extra 'server': pip install 'frontdesk[server]'.") from exc
     return uvicorn

@@ -145,19 +145,22 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
-    """A declared tool, as far as the runtime needs it."""
+class SlotSet:
+    """The inputs of a declared tool."""
 
     name: str
     slots: tuple[Slot, ...] = ()
 
     @classmethod
-    def of_data(cls, data: Mapping[str, Any]) -> "Tool":
-        """A tool of a manifest. Raises KeyError, TypeError or ValueError."""
+    def of_data(cls, data: Mapping[str, Any]) -> "SlotSet":
+        """Those of a manifest's tool. Raises KeyError, TypeError or ValueError."""
         for key in ("name", "description", "method", "url", "effects", "scope"):
             if not isinstance(data[key], str) or not data[key]:
                 raise TypeError(f"a tool's {key!r} must be a text, got {data[key]!r}")
-        slots = tuple(map(Slot.of_data, data["slots"]))
+        try:
+            slots = tuple(map(Slot.of_data, data["slots"]))
+        except re.error as exc:
+            raise ValueError(f"a pattern of a slot does not compile: {exc}") from exc
         if len({slot.name for slot in slots}) < len(slots):
             raise ValueError(f"the tool {data['name']} has two slots of one name")
         if data["scope"] != "user" and any(slot.kind is Kind.CALLER for slot in slots):
@@ -169,25 +172,21 @@ class Tool:
 class SlotFiller:
     """Fills the slots of tools by the language data of a bundle."""
 
-    tools: Mapping[str, Tool]
+    tools: Mapping[str, SlotSet]
     calendar: Calendar
     amounts: Amounts
     normaliser: Normaliser
 
     @classmethod
     def of_data(
-        cls, tools: Iterable[Mapping[str, Any]], data: Mapping[str, Any], normaliser: Normaliser
+        cls, tools: Mapping[str, SlotSet], data: Mapping[str, Any], normaliser: Normaliser
     ) -> "SlotFiller":
         """The filler of a manifest. Raises KeyError, TypeError or ValueError."""
         try:
-            known = [Tool.of_data(tool) for tool in tools]
             calendar, amounts = Calendar.of_data(data), Amounts.of_data(data["amounts"])
         except re.error as exc:
-            raise ValueError(f"a pattern of a slot does not compile: {exc}") from exc
-        by_name = {tool.name: tool for tool in known}
-        if len(by_name) < len(known):
-            raise ValueError("two tools have one name")
-        return cls(by_name, calendar, amounts, normaliser)
+            raise ValueError(f"a pattern of days or amounts does not compile: {exc}") from exc
+        return cls(tools, calendar, amounts, normaliser)
 
     def suggest(self, names: Iterable[str], query: Query, today: date) -> tuple[Suggestion, ...]:
         """Every named tool with its slots as far as the query fills them."""

@@ -32,6 +32,21 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that a request called. ``level``: what for. ``gain_ms``: what it was expected to save, if known.
+
+    ``outcome``: ``ok``, ``prefetched`` (left for the agent to collect), ``collected``, or why there is none.
+    """
+
+    tool: str
+    level: str
+    outcome: str
+    ms: float = 0.0
+    cached: bool = False
+    gain_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ContextUse:
     """Estimated tokens of a conversation as it came and as it was forwarded; None where they are unknown.
 
@@ -68,6 +83,7 @@ class Served:
     total_ms: float
     upstream_status: int | None = None
     completion_tokens: int | None = None
+    tools: tuple[ToolCall, ...] = ()
     context: ContextUse | None = None
 
 

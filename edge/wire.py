@@ -126,10 +126,10 @@ def completion_events(
     return b"".join(events) + SSE_DONE
 
 
-def with_model(body: dict[str, Any], model: str) -> bytes:
-    """The body with another ``model``; every other field keeps its value and place."""
+def edited_body(body: Mapping[str, Any]) -> bytes:
+    """A body that was read and changed; every field that was not keeps its value and place."""
     try:
-        return json_bytes({**body, "model": model})
+        return json_bytes(body)
     except RecursionError as exc:  # writing takes a few frames more than reading did
         raise BadRequest(f"The body is not valid JSON: {_short(exc)}", code="invalid_json") from exc
 

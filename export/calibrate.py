@@ -112,7 +112,7 @@ def _keys(desk: Desk) -> dict[str, Cell]:
     keys = {}
     for lang in desk.languages:
         for topic in desk.topics:
-            if topic.route == "answer":
+            if lang in topic.answerable:
                 cell = Cell(lang, topic.group, rate_of(desk, topic))
                 if topic.max_wrong is not None:
                     keys[f"topic:{topic.id}/{lang}"] = cell

@@ -1,9 +1,10 @@
 """The model card of a bundle."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from export.desk import Desk
+from export.tool_gates import Gate, merged
 
 _FROZEN = """\
 The base student is frozen: a multinomial logistic regression for the topics, on the embeddings of all exits
@@ -14,11 +15,23 @@ were fitted after it. A tenth of the texts was kept out of the tuning and calibr
 _TAUGHT = """
 {examples} further examples and {outliers} texts out of scope were labelled by the LLM {model!r}; they were
 trained on and judge nothing."""
+_TOOLS = """
+## Tools
+Answers that tools fill stand under the thresholds above. For a turn that is forwarded a tool is called from a
+gate on: the lowest confidence from which it is proven, on the same questions, to be the right one in half of
+the calls, for what the agent may collect (prefetch), or in nine of ten, for what goes with the turn (inject);
+each at 95% confidence. Without a gate it is only suggested. "Together": proven for all such tools together.
+
+| tool | language | level | gate | called | right | precision | at least |
+|---|---|---|---|---|---|---|---|
+{rows}
+"""
 
 
 def bundle_card(desk: Desk, report: Mapping[str, Any]) -> str:
     """README.md of a bundle, from its evaluation."""
     routes = {route: sum(t.route == route for t in desk.topics) for route in ("answer", "tool", "agent")}
+    filled = sum(t.route == "tool" and bool(t.answerable) for t in desk.topics)
     examples = sum(len(texts) for topic in desk.topics for texts in topic.examples.values())
     rows = "\n".join(
         f"| {s['lang']} | {s['kind']} | {s['questions']} | {s['answered']} | {s['wrong']} |"
@@ -47,8 +60,8 @@ tags: [onnx, text-classification, distillation, frontdesk]
 
 Built by `frontdesk {"distill" if report["tuned"] else "train"}` from the desk `{desk.name}` and the base
 student. It reads a question in {languages}, says which of {len(desk.topics)} topics it is
-({routes["answer"]} answered here, {routes["tool"]} for tools, {routes["agent"]} for the agent), and
-how surely.
+({routes["answer"]} with an answer, {routes["tool"]} for tools, {filled} of these answered by them, and
+{routes["agent"]} for the agent), and how surely.
 
 ## Training
 {examples} examples of the desk, and Frontdesk's own pools of out-of-scope questions and follow-ups.
@@ -69,7 +82,7 @@ questions and is a guide. Both hold for questions like those in the file.
 | for | confidence from | answered | of these wrong | upper bound of wrong answers | stated | proven |
 |---|---|---|---|---|---|---|
 {thresholds}
-
+{_tools(report["tools"])}
 ## Held-out test questions (`eval/test.jsonl`, used for nothing else)
 | language | kind | questions | answered here | of these wrong |
 |---|---|---|---|---|
@@ -97,5 +110,24 @@ def _threshold(key: str, entry: Mapping[str, Any]) -> str:
         f"{entry['bound']:.2%}",
         f"{entry['max_wrong']:.1%}",
         "yes" if entry["proven"] else "no",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _tools(found: Sequence[Mapping[str, Any]]) -> str:
+    gates = merged(Gate(**entry) for entry in found)
+    return _TOOLS.format(rows="\n".join(map(_gate, gates))) if gates else ""
+
+
+def _gate(gate: Gate) -> str:
+    cells = (
+        gate.tool,
+        gate.lang,
+        gate.level,
+        "none" if gate.confidence is None else f"{gate.confidence:.3f}{', together' if gate.pooled else ''}",
+        str(gate.called),
+        str(gate.right),
+        "–" if gate.precision is None else f"{gate.precision:.1%}",
+        f"{gate.bound:.1%}",
     )
     return f"| {' | '.join(cells)} |"

@@ -1,12 +1,18 @@
 """Desk advice before training: what would confuse the router or falsify the evaluation."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 from edge.normaliser import Normaliser
-from export.desk import STRATA, Desk
+from edge.slots import Kind
+from export.desk import STRATA, Desk, DeskTopic
+from export.located import Located
 from export.near import near_pairs
+from export.tool_slots import slot_entry
+from export.tools import use_of
 
 MIN_EXAMPLES = 10
 
@@ -36,6 +42,7 @@ def check_desk(desk: Desk, today: date | None = None) -> list[Finding]:
         "thin": _thin(desk),
         "uncalibrated": _uncalibrated(desk),
         "answer": _answers(desk, today or date.today()),
+        "uncalled": _uncalled(desk, normaliser),
     }
     return [replace(finding, kind=kind) for kind, findings in found.items() for finding in findings]
 
@@ -172,18 +179,17 @@ def _uncalibrated(desk: Desk) -> list[Finding]:
 
 def _answers(desk: Desk, today: date) -> list[Finding]:
     findings = []
+    uses = {tool["name"]: use_of(tool) for tool in desk.tools}
     texts: Counter[tuple[str, str]] = Counter()
     for topic in desk.topics:
         if topic.valid_until is not None and topic.valid_until < today:
             findings.append(Finding("warning", topic.where, f"{topic.id} expired on {topic.valid_until}."))
-        if topic.route == "answer":
-            findings += [
-                Finding(
-                    "warning", topic.where, f"{topic.id} has no answer in {lang}: such turns are forwarded."
-                )
-                for lang in desk.languages
-                if lang not in topic.answer
-            ]
+        findings += [
+            Finding("warning", topic.where, f"{topic.id} has no {what} in {lang}: such turns are forwarded.")
+            for what in _promised(topic, uses)
+            for lang in desk.languages
+            if lang not in topic.answerable
+        ]
         for lang, text in topic.answer.items():
             texts[lang, text] += 1
             if texts[lang, text] == 2:
@@ -195,3 +201,36 @@ def _answers(desk: Desk, today: date) -> list[Finding]:
                     )
                 )
     return findings
+
+
+def _promised(topic: DeskTopic, uses: Mapping[str, str]) -> Iterator[str]:
+    """What a topic needs in each language to be answered here, where it is meant to be."""
+    if topic.route == "answer":
+        yield "answer"
+    elif topic.route == "tool" and (may := [name for name in topic.tools if uses[name] == "answer"]):
+        yield f"template for {' and '.join(may)} with use: answer"
+
+
+def _uncalled(desk: Desk, normaliser: Normaliser) -> list[Finding]:
+    """Tools that may be called and never are, because no question can fill a slot that they need."""
+    findings = []
+    for tool in desk.tools:
+        if use_of(tool) == "suggest":
+            continue
+        slots = [slot_entry(name, entry, normaliser) for name, entry in (tool.get("slots") or {}).items()]
+        line = f":{tool.line}" if isinstance(tool, Located) else ""
+        for slot in slots:
+            if slot["required"] and slot["default"] is None and (why := _unfilled(slot, slots)):
+                message = f"{tool['name']} is never called: its slot {slot['name']} {why}."
+                findings.append(Finding("warning", f"{desk.folder / 'tools.yaml'}{line}", message))
+    return findings
+
+
+def _unfilled(slot: Mapping[str, Any], slots: Sequence[Mapping[str, Any]]) -> str:
+    """Why no question can fill a slot."""
+    if slot["kind"] == Kind.FREE:
+        return "takes any words; give it a pattern, values or a format, or a default"
+    others = {term for other in slots if other is not slot for term in other["terms"]}
+    if slot["kind"] == Kind.VALUES and slot["terms"].keys() <= others:
+        return "has no word that another slot has not, too, so that none tells which is meant"
+    return ""

@@ -14,17 +14,19 @@ from export.calibrate import answers_of, sample
 from export.desk import FOLLOW_UP, OUT_OF_SCOPE, Question
 from export.judged import Judged, judge
 from export.risk import upper_bound
+from export.tool_gates import Gate, calls_of, seen_in
 
-WORST = 10  # errors that the table shows
 POINTS = 120  # of a curve
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of questions out of scope
 BINS = 10
 CONFUSIONS = 12
 
+Answerable = Mapping[str, frozenset[Lang]]
+
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """One row of the table. ``answerable``: questions whose topic has a curated answer."""
+    """One row of the table. ``answerable``: questions whose topic has an answer here, in their language."""
 
     lang: str
     kind: str
@@ -116,7 +118,8 @@ class Evaluation:
 
     ``missed``: of the forwards by reason, those of questions that stand alone and have an answer here.
     ``exits``: how many questions were read down to each exit. ``samples``, ``curves`` and ``mixes`` are by
-    language. ``ms``: 101 quantiles of the time from text to decision.
+    language. ``ms``: 101 quantiles of the time from text to decision. ``tools``: the bundle's gates with what
+    these questions say of them.
     """
 
     strata: tuple[Stratum, ...]
@@ -135,6 +138,7 @@ class Evaluation:
     confusions: tuple[Confusion, ...] = ()
     guards: tuple[GuardRow, ...] = ()
     ms: tuple[float, ...] = ()
+    tools: tuple[Gate, ...] = ()
 
     def total(self, lang: str | None = None) -> Stratum:
         """All kinds together, of one language or of both."""
@@ -176,11 +180,11 @@ def summarise(
     in_scope = [
         row for row in judged if row.question.topic != OUT_OF_SCOPE and row.decision.topic is not None
     ]
-    answerable = {topic.id for topic in bundle.topics if topic.route == "answer"}
+    answerable = answerable_in(bundle)
     exits = Counter(row.decision.reading.exit for row in judged if row.decision.reading)
     ms = np.percentile([row.ms for row in judged], range(101)) if judged else np.zeros(101)
     samples = {str(lang): sample(judged, lang, traffic) for lang in bundle.languages}
-    missed = [r for r in judged if r.question.kind != FOLLOW_UP and r.question.topic in answerable]
+    missed = [row for row in judged if _is_answerable(row.question, answerable)]
     return Evaluation(
         strata=tuple(_stratum(lang, kind, judged, answerable) for lang, kind in keys),
         topic_accuracy=sum(r.question.topic == r.decision.topic for r in in_scope) / max(1, len(in_scope)),
@@ -198,48 +202,33 @@ def summarise(
         confusions=_confusions(judged),
         guards=_guards(judged),
         ms=tuple(map(float, ms)),
+        tools=_tools(bundle, samples, confidence),
     )
 
 
-def table(evaluation: Evaluation) -> str:
-    """The evaluation as text for a terminal."""
-    head = f"{'lang':<5}{'kind':<14}{'questions':>10}{'answerable':>12}{'answered':>10}{'wrong':>7}"
-    lines = [head, "-" * len(head)]
-    langs = sorted({s.lang for s in evaluation.strata})
-    rows = [*evaluation.strata, *(evaluation.total(lang) for lang in langs), evaluation.total()]
-    lines += [
-        f"{s.lang:<5}{s.kind:<14}{s.questions:>10}{s.answerable:>12}{s.answered:>10}{s.wrong:>7}"
-        for s in rows
-    ]
-    lines.append("")
-    lines.append(f"topic accuracy in scope  {evaluation.topic_accuracy:.1%}")
-    lines.append(f"text → decision          p50 {evaluation.p50_ms:.2f} ms, p99 {evaluation.p99_ms:.2f} ms")
-    left = ", ".join(f"{exit_}: {count}" for exit_, count in evaluation.exits.items())
-    lines.append(f"read down to layer       {left}")
-    reasons = ", ".join(f"{reason} {count}" for reason, count in evaluation.reasons.items())
-    lines.append(f"forwarded because        {reasons}")
-    if evaluation.guards:
-        stopped = ", ".join(f"{g.name} {g.wrong}/{g.right}" for g in evaluation.guards)
-        lines.append(f"guards, wrong/right      {stopped}")
-    if evaluation.errors:
-        lines.append("wrong, surest first")
-    lines += [
-        f"  {e['confidence']:.3f}  {e['text']!r} ({e['lang']} {e['kind']}) is {e['topic']}, "
-        f"got {e['answered_with']}"
-        for e in evaluation.errors[:WORST]
-    ]
-    if len(evaluation.errors) > WORST:
-        lines.append(f"  … and {len(evaluation.errors) - WORST} more (--json has all)")
-    return "\n".join(lines)
+def answerable_in(bundle: Bundle) -> Answerable:
+    """The languages in which each topic of a bundle can be answered here: by a text, or by its tools."""
+    return {
+        topic.id: frozenset(
+            lang
+            for lang in bundle.languages
+            if (topic.id, lang) in bundle.answers or bundle.is_answered_by_tools(topic, lang)
+        )
+        for topic in bundle.topics
+    }
 
 
-def _stratum(lang: str, kind: str, judged: Sequence[Judged], answerable: set[str]) -> Stratum:
+def _is_answerable(question: Question, answerable: Answerable) -> bool:
+    return question.kind != FOLLOW_UP and question.lang in answerable.get(question.topic, ())
+
+
+def _stratum(lang: str, kind: str, judged: Sequence[Judged], answerable: Answerable) -> Stratum:
     rows = [row for row in judged if (row.question.lang, row.question.kind) == (lang, kind)]
     return Stratum(
         lang=str(lang),
         kind=kind,
         questions=len(rows),
-        answerable=sum(row.question.topic in answerable and kind != FOLLOW_UP for row in rows),
+        answerable=sum(_is_answerable(row.question, answerable) for row in rows),
         answered=sum(row.answered for row in rows),
         wrong=sum(row.answered and not row.right for row in rows),
     )
@@ -355,3 +344,10 @@ def _guards(judged: Sequence[Judged]) -> tuple[GuardRow, ...]:
             alone[name] += len(row.stopped_by) == 1
     names = sorted({*right, *wrong}, key=lambda name: (-wrong[name], -right[name], name))
     return tuple(GuardRow(name, right[name], wrong[name], alone[name]) for name in names)
+
+
+def _tools(bundle: Bundle, samples: Mapping[str, Sequence[Judged]], confidence: float) -> tuple[Gate, ...]:
+    """The gates of the tools that may be called, counted on the questions that the curves count."""
+    topics = {topic.id: topic.tools for topic in bundle.topics}
+    rows = [row for some in samples.values() for row in some]
+    return seen_in(bundle.tools.values(), bundle.languages, calls_of(rows, topics), confidence)

@@ -41,7 +41,7 @@ class Judged:
     @property
     def answered(self) -> bool:
         """Whether it is answered here."""
-        return self.decision.answer is not None
+        return self.decision.is_local
 
     @property
     def right(self) -> bool:

@@ -12,6 +12,8 @@ from edge.errors import DeskError
 # Levels of nesting that a YAML file may have; a desk needs six.
 _MAX_DEPTH = 50
 
+Problem = tuple[int, str, str]  # line, key, what is wrong with it
+
 
 class Located(dict[str, Any]):
     """A mapping that knows the line of itself and of each of its keys."""

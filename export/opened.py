@@ -1,4 +1,4 @@
-"""A bundle that answers whatever it takes for an answer topic: what thresholds are set by."""
+"""A bundle that answers, and calls for, whatever its desk allows: what thresholds and gates are set by."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,20 +14,22 @@ from export.encoder import Encoder
 from export.exits import exit_rules
 from export.heads import Heads
 from export.pack import manifest_of, write_bundle
+from export.tool_gates import opened_gates
 
 
 def write_opened(folder: Path, desk: Desk, base: Encoder, heads: Sequence[Heads]) -> Pipeline:
-    """Write a bundle without thresholds into an existing folder, and open it."""
+    """Write a bundle without thresholds and gates into an existing folder, and open it."""
     rules = exit_rules(heads, [may_leave_early(topic) for topic in desk.topics])
     router = compose_router(base.weights(), heads, rules)
-    write_bundle(folder, desk, base, router, manifest_of(desk, base, opened(desk)))
+    manifest = manifest_of(desk, base, opened(desk), opened_gates(desk))
+    write_bundle(folder, desk, base, router, manifest)
     return open_folder(folder)
 
 
 def open_folder(folder: Path) -> Pipeline:
-    """The pipeline of a bundle as it stands, not self-tested."""
+    """The pipeline of a bundle as it stands, not self-tested; it may call what the bundle lets be called."""
     bundle = load_bundle(folder)
-    return Pipeline(Runtime(bundle, Router(bundle)))
+    return Pipeline(Runtime(bundle, Router(bundle), bundle.called))
 
 
 def may_leave_early(topic: DeskTopic) -> bool:

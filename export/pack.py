@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,15 @@ from export.desk import Desk, DeskTopic
 from export.encoder import Encoder
 from export.guards import guard_data, topic_signals
 from export.slots import slot_data
+from export.tool_gates import Gate, gate_entry
 from export.tools import tool_entry
 
 _FINGERPRINT = re.compile("[0-9a-f]{16}")
 
 
-def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str, Any]:
+def manifest_of(
+    desk: Desk, base: Encoder, calibration: Calibration, gates: Sequence[Gate] = ()
+) -> dict[str, Any]:
     """``frontdesk.json`` without the parts that depend on the written files."""
     guards = guard_data()
     rule = LangRule()
@@ -61,7 +64,9 @@ def manifest_of(desk: Desk, base: Encoder, calibration: Calibration) -> dict[str
             "max_needs_context_in_dialogue": MAX_NEEDS_CONTEXT_IN_DIALOGUE,
         },
         "topics": [_topic(topic, guards, base) for topic in desk.topics],
-        "tools": [tool_entry(tool, base.normaliser) for tool in desk.tools],
+        "tools": [
+            tool_entry(tool, base.normaliser) | gate_entry(gates, tool, desk.languages) for tool in desk.tools
+        ],
         "slots": slot_data(),
         "guards": guards,
         "self_test": [],
@@ -199,8 +204,9 @@ def _topic(topic: DeskTopic, guards: Mapping[str, Any], base: Encoder) -> dict[s
         "valid_until": topic.valid_until.isoformat() if topic.valid_until else None,
         "tags": list(topic.tags),
         "tools": list(topic.tools),
-        # Only a curated answer can be the wrong answer to a changed question.
-        "signals": topic_signals(guards, texts, base.normaliser) if topic.route == "answer" else None,
+        "template": dict(topic.template),
+        # Only what is answered here can be the wrong answer to a changed question.
+        "signals": topic_signals(guards, texts, base.normaliser) if topic.answerable else None,
     }
 
 

@@ -1,277 +1,139 @@
 """The tools of a desk: what is wrong with their declarations, and what a bundle holds of them."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from edge.normaliser import Normaliser
-from edge.slots import MAX_VALUE_CHARACTERS, SLOT_NAME, Kind, Slot
-from export.located import Located
-from export.patterns import problem_of, trie
-from export.slots import unit_names
+from export.entries import given
+from export.located import Located, Problem
+from export.tool_slots import slot_entry, slot_problems, slots_of
+from export.tool_urls import url_problems
 
-_KEYS = {
-    "type", "description", "required", "default", "pattern", "values", "enum", "format", "unit", "minimum",
-    "maximum", "when", "user",
-}  # fmt: skip
-_TYPES = ("string", "integer", "number", "boolean")
-_FORMATS = ("date", "month", "time")
-_WAYS = ("pattern", "values", "enum", "format", "user")  # to say how a slot is found: at most one
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_WITHOUT_BODY = ("GET", "HEAD", "DELETE")
-# No text of a user's can be told from a value that takes any of these.
-_ANY_WORDS = ("where is it", "please", "order", "the", "我的订单", "怎么办", "一下", "帮我")
-
-Problem = tuple[int, str, str]
+USES = ("suggest", "prefetch", "inject", "answer")  # the most that may be done with a tool, rising
+DEFAULTS: Mapping[str, Any] = {
+    "effects": "read",
+    "scope": "user",
+    "use": "suggest",
+    "credential": None,
+    "timeout_ms": 2000,
+    "max_concurrency": 8,
+    "rate": None,
+    "cost": 500,
+    "cache_s": 0,
+    "owner": None,
+}
+_TEXTS = ("name", "description", "method", "url")
+_KEYS = {*_TEXTS, "slots", *DEFAULTS}
+# What chat completions take for the name of a function, as far as a template can name it, too.
+_CALLED = re.compile("[A-Za-z][A-Za-z0-9_]{0,63}")
+_SECRET = re.compile("secret:[A-Z][A-Z0-9_]{0,63}")
+_HEADER = re.compile("header:([A-Za-z0-9-]{1,64})")
+# Headers that frame or route a request, or say who asks: none of them is a client's credential.
+_NO_CREDENTIAL = re.compile(
+    "host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-.*|accept.*|proxy-.*|x-frontdesk-.*"
+)
 
 
 def tool_problems(tool: Located) -> Iterator[Problem]:
-    """(line, key, what is wrong) of a tool's slots and of its url."""
-    slots = tool.get("slots")
-    if slots is None:
-        slots = Located()
-        slots.line, slots.lines = tool.line, {}
-    if not isinstance(slots, Located):
-        yield tool.line_of("slots"), "slots", f"must map names to declarations, got {slots!r}"
-        return
-    for name, entry in slots.items():
-        line = slots.line_of(str(name))
-        if not isinstance(name, str) or not SLOT_NAME.fullmatch(name):
-            yield line, str(name), f"is no name of a slot: it must match {SLOT_NAME.pattern}"
-        elif not isinstance(entry, Located):
-            yield line, name, f"must be a mapping such as {{type: string, pattern: …}}, got {entry!r}"
-        else:
-            for key, what in _slot_problems(name, _given(entry), tool):
-                yield entry.line_of(key), f"{name}.{key}" if key else name, what
-    yield from _url_problems(tool, slots)
+    """(line, key, what is wrong) of a tool."""
+    for key in tool:
+        if key not in _KEYS:
+            what = f"is no key of a tool; its keys are {', '.join(sorted(_KEYS))}"
+            yield tool.line_of(str(key)), str(key), what
+    for key in _TEXTS:
+        if not isinstance(tool.get(key), str) or not tool[key]:
+            yield tool.line_of(key), key, f"must be a text, got {tool.get(key)!r}"
+    for key, value in tool.items():
+        if problem := _json_problem(value):
+            yield tool.line_of(str(key)), str(key), problem
+        elif value is not None and key in _SHAPES and not _SHAPES[key][0](value):
+            yield tool.line_of(key), key, f"{_SHAPES[key][1]}, got {value!r}"
+    yield from slot_problems(tool)
+    if (slots := slots_of(tool)) is not None:
+        yield from url_problems(tool, slots, called=use_of(tool) != "suggest")
+    for key, what in _together(tool):
+        yield tool.line_of(key), key, what
+
+
+def use_of(tool: Mapping[str, Any]) -> str:
+    """The most that may be done with a tool, one of USES."""
+    return str(given(tool, "use", DEFAULTS["use"]))
 
 
 def tool_entry(tool: Mapping[str, Any], normaliser: Normaliser) -> dict[str, Any]:
-    """A tool of a bundle's manifest: its declaration with the slots compiled."""
-    slots = [slot_entry(name, entry, normaliser) for name, entry in (tool.get("slots") or {}).items()]
-    return {"effects": "read", "scope": "user", **tool, "slots": slots}
-
-
-def slot_entry(name: str, entry: Mapping[str, Any], normaliser: Normaliser) -> dict[str, Any]:
-    """A slot of a bundle's manifest: how it is found in a text, and what it accepts."""
-    entry = _given(entry)
-    kind, type_ = _kind(name, entry), entry.get("type", "string")
-    pattern = entry.get("pattern") if kind in (Kind.PATTERN, Kind.FREE) else None
-    terms = _terms(entry, normaliser) if kind is Kind.VALUES else {}
-    find = None
-    if kind is Kind.PATTERN:
-        find = f"{_START}(?:{pattern}){_END}"
-    elif kind is Kind.VALUES:
-        find = _alternation(terms)
-    values = [_value(key, type_) for key in entry["values"]] if "values" in entry else entry.get("enum", [])
+    """A tool of a bundle's manifest: its declaration with defaults, and the slots compiled."""
+    slots = tool.get("slots") or {}
+    credential = given(tool, "credential", None)
+    if credential is not None and credential.startswith("header:"):
+        credential = credential.lower()
     return {
-        "name": name,
-        "kind": str(kind),
-        "type": type_,
-        "description": entry.get("description", ""),
-        "required": entry.get("required", True),
-        "default": entry.get("default"),
-        "find": find,
-        "pattern": pattern,
-        "terms": terms,
-        "enum": values,
-        "unit": entry.get("unit", ""),
-        "when": entry.get("when", ""),
-        "minimum": entry.get("minimum"),
-        "maximum": entry.get("maximum"),
+        **{key: tool[key] for key in _TEXTS},
+        "method": tool["method"].upper(),
+        **{key: given(tool, key, default) for key, default in DEFAULTS.items()},
+        "credential": credential,
+        "slots": [slot_entry(name, entry, normaliser) for name, entry in slots.items()],
     }
 
 
-def _given(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A declaration without its nulls, which count as left out."""
-    return {key: value for key, value in entry.items() if value is not None}
+def _together(tool: Located) -> Iterator[tuple[str, str]]:
+    """What does not go together, each thing by itself being right."""
+    use = use_of(tool)
+    if given(tool, "owner", None) is not None and tool.get("scope") == "public":
+        yield "owner", "names whose result it is, so the tool's scope must be user, got 'public'"
+    if use == "suggest" or use not in USES:
+        return
+    if tool.get("effects") == "write":
+        yield "use", f"{use!r} calls the tool, and only tools with effects: read are; write use: suggest"
+    if isinstance(method := tool.get("method"), str) and method.upper() not in ("GET", "POST"):
+        yield "use", f"{use!r} calls the tool by GET or POST, got method {method!r}; write use: suggest"
+    name = tool.get("name")
+    if isinstance(name, str) and (not _CALLED.fullmatch(name) or name == "slots"):
+        yield (
+            "name",
+            f"of a tool that is called must match {_CALLED.pattern} and not be 'slots', got {name!r}",
+        )
 
 
-# A value that begins or ends with a letter or digit must not go on beyond that: not in a longer word or
-# number, nor across what joins them (EX-2041, 3.14, 10:30).
-_START = r"(?:(?<![A-Za-z0-9])(?<![A-Za-z0-9][_-])(?<![0-9][.,:/])|(?![A-Za-z0-9]))"
-_END = r"(?:(?![A-Za-z0-9])(?![_-][A-Za-z0-9])(?![.,:/][0-9])|(?<![A-Za-z0-9]))"
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _alternation(terms: Mapping[str, Any]) -> str:
-    """Longest first; what begins or ends with a Latin letter or digit does so at the border of a word."""
-    latin = [term for term in terms if term[0].isascii() and term[0].isalnum()]
-    others = [term for term in terms if term not in latin]
-    end = "(?![a-z0-9])"
-    parts = [f"(?<![a-z0-9]){trie(latin, end)}"] if latin else []
-    return "|".join([*parts, *([trie(others, end)] if others else [])])
+def _is_whole(least: int, most: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value <= most
 
 
-def _kind(name: str, entry: Mapping[str, Any]) -> Kind:
-    if _is_caller(name, entry):
-        return Kind.CALLER
-    if "values" in entry or ("enum" in entry and entry.get("type", "string") == "string"):
-        return Kind.VALUES
-    if "format" in entry:
-        return Kind(entry["format"])
-    if entry.get("type", "string") in ("integer", "number"):
-        return Kind.NUMBER
-    if "pattern" in entry and not any(re.fullmatch(entry["pattern"], words) for words in _ANY_WORDS):
-        return Kind.PATTERN
-    return Kind.FREE
-
-
-def _is_caller(name: str, entry: Mapping[str, Any]) -> bool:
-    return name == "user" or entry.get("user") is True
-
-
-def _value(key: object, type_: str) -> Any:  # noqa: ANN401 - of the slot's type
-    """The value that a key of ``values`` stands for; YAML has read true and 5 already, but not "5"."""
-    return str(key) if type_ == "string" else key
-
-
-def _terms(entry: Mapping[str, Any], normaliser: Normaliser) -> dict[str, Any]:
-    """The words of each value in reading form; words that have come to mean two values mean none."""
-    meant: dict[str, list[Any]] = {}
-    for value, words in _words(entry):
-        for word in words:
-            meant.setdefault(normaliser.reading(word), []).append(value)
-    return {word: values[0] for word, values in meant.items() if word and len(set(values)) == 1}
-
-
-def _words(entry: Mapping[str, Any]) -> Iterator[tuple[Any, list[str]]]:
-    type_ = entry.get("type", "string")
-    if "values" in entry:
-        yield from ((_value(key, type_), words) for key, words in entry["values"].items())
-    else:
-        yield from ((value, [value]) for value in entry["enum"])
-
-
-def _slot_problems(name: str, entry: Mapping[str, Any], tool: Located) -> Iterator[tuple[str, str]]:
-    for key in entry:
-        if key not in _KEYS:
-            yield str(key), f"is no key of a slot; its keys are {', '.join(sorted(_KEYS))}"
-    found = list(_shape_problems(entry)) or list(_way_problems(name, entry, tool))
-    yield from found
-    if not found and not entry.keys() - _KEYS:
-        try:  # the same checks as when the bundle is loaded
-            Slot.of_data(slot_entry(name, entry, Normaliser()))
-        except (KeyError, TypeError, ValueError) as exc:
-            yield "default" if "default" in entry else "", f"cannot be used: {exc}"
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _are_values(value: object) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(words, list) and words and all(isinstance(word, str) and word.strip() for word in words)
-        for words in [*value.values(), *([] if value else [None])]
-    )
+def _is_credential(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    header = _HEADER.fullmatch(value)
+    named = header is not None and not _NO_CREDENTIAL.fullmatch(header[1].lower())
+    return named or _SECRET.fullmatch(value) is not None
 
 
 _SHAPES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "type": (_TYPES.__contains__, f"must be one of {', '.join(_TYPES)}"),
-    "required": (_is_flag, "must be true or false"),
-    "user": (_is_flag, "must be true or false"),
-    "description": (_is_text, "must be a text"),
-    "pattern": (_is_text, "must be a text"),
-    "format": (_FORMATS.__contains__, f"must be one of {', '.join(_FORMATS)}"),
-    "when": (("past", "future").__contains__, "must be past or future"),
-    "unit": (_is_text, "must be a text"),
-    "enum": (lambda value: isinstance(value, list) and bool(value), "must be a list of values"),
-    "values": (_are_values, "must list for each value the words that users say, as in {x1: [X1, 云雀X1]}"),
+    "effects": (("read", "write").__contains__, "must be one of read, write"),
+    "scope": (("user", "public").__contains__, "must be one of user, public"),
+    "use": (USES.__contains__, f"must be one of {', '.join(USES)}"),
+    "credential": (
+        _is_credential,
+        "must be header:NAME, the header of a request that is passed on, or secret:NAME, in capitals",
+    ),
+    "timeout_ms": (_is_whole(1, 60_000), "must be whole milliseconds from 1 to 60000"),
+    "max_concurrency": (_is_whole(1, 10_000), "must be a whole number from 1 to 10000"),
+    "rate": (lambda v: _is_number(v) and 0 < v <= 1e6, "must be calls a second, more than 0"),
+    "cost": (lambda v: _is_number(v) and 0 <= v <= 1e6, "must be milliseconds, 0 or more"),
+    "cache_s": (lambda v: _is_number(v) and 0 <= v <= 86_400, "must be seconds from 0 to 86400, a day"),
+    "owner": (
+        lambda v: isinstance(v, str) and bool(v.strip()),
+        "must be the name of a field of the tool's result",
+    ),
 }
 
 
-def _shape_problems(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What has the wrong type; the other checks rely on these."""
-    for key, (is_right, what) in _SHAPES.items():
-        if key in entry and not is_right(entry[key]):
-            yield key, f"{what}, got {entry[key]!r}"
-
-
-def _way_problems(name: str, entry: Mapping[str, Any], tool: Located) -> Iterator[tuple[str, str]]:
-    ways = [key for key in _WAYS if entry.get(key) not in (None, False)]
-    if len(ways) > 1:
-        yield ways[1], f"and '{ways[0]}' both say how the slot is found; keep one"
-    elif _is_caller(name, entry):
-        if tool.get("scope", "user") != "user":
-            yield "user", f"means the caller, so the tool's scope must be user, got {tool.get('scope')!r}"
-        if "default" in entry:
-            yield "default", "is not for a slot that only the caller can fill"
-    else:
-        yield from _text_problems(entry)
-        yield from _number_problems(entry)
-        if "values" in entry or "enum" in entry:
-            yield from _value_problems(entry)
-
-
-def _text_problems(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    type_ = entry.get("type", "string")
-    if "pattern" in entry and (problem := problem_of(entry["pattern"], MAX_VALUE_CHARACTERS)):
-        yield "pattern", problem
-    if ("pattern" in entry or "format" in entry) and type_ != "string":
-        yield "type", f"must be string with 'pattern' and 'format', got {type_!r}"
-    if "when" in entry and entry.get("format") not in ("date", "month"):
-        yield "when", "belongs to format date or month"
-    if type_ == "boolean" and "values" not in entry:
-        yield "type", "boolean needs 'values' with the words for true and for false"
-
-
-def _number_problems(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    numeric = entry.get("type", "string") in ("integer", "number") and "values" not in entry
-    for key in ("unit", "minimum", "maximum"):
-        if key in entry and not numeric:
-            yield key, "belongs to type integer or number"
-    if numeric and "unit" in entry and entry["unit"] not in unit_names():
-        yield "unit", f"must be one of {', '.join(unit_names())}, got {entry['unit']!r}"
-
-
-def _value_problems(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    meant: dict[str, Any] = {}
-    if "enum" in entry and entry.get("type", "string") != "string":
-        return
-    if "enum" in entry and not all(isinstance(value, str) for value in entry["enum"]):
-        yield "enum", "must hold texts where the type is string; put them in quotes"
-        return
-    if entry.get("type", "string") == "string" and any(
-        isinstance(key, bool) for key in entry.get("values", ())
-    ):
-        yield "values", "has a key that YAML reads as true or false; put it in quotes"
-    for value, words in _words(entry):
-        for word in words:
-            reading = Normaliser().reading(word)
-            if not reading:
-                yield "values", f"hold {word!r}, of which nothing is left to be read"
-            if meant.setdefault(reading, value) != value:
-                yield "values", f"take {word!r} for {meant[reading]!r} and for {value!r}; keep one"
-
-
-def _url_problems(tool: Located, slots: Located) -> Iterator[Problem]:
-    url = tool.get("url")
-    if not isinstance(url, str):
-        return
-    placeholders = _PLACEHOLDER.findall(url)
-    for name in dict.fromkeys(placeholders):
-        if name not in slots:
-            yield (
-                tool.line_of("url"),
-                "url",
-                f"holds {{{name}}}, and there is no such slot; declare it in 'slots'",
-            )
-    if str(tool.get("method", "")).upper() in _WITHOUT_BODY:
-        for name in slots:
-            if name not in placeholders:
-                yield (
-                    slots.line_of(str(name)),
-                    str(name),
-                    f"is not in the url; write {{{name}}} where it goes",
-                )
-
-
-def json_problem(value: object) -> str | None:
+def _json_problem(value: object) -> str | None:
     """Why a value cannot stand in a manifest."""
     try:
         json.dumps(value, allow_nan=False)

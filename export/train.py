@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from edge.router import Router, load_router
 from export.calibrate import Calibration, answers_of, calibrate, sample, share_of_delta
 from export.card import bundle_card
 from export.cross_fit import cross_fit
-from export.desk import Desk, load_desk
+from export.desk import Desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.evaluate import Evaluation, evaluate
 from export.fit import Tuned, fit_desk
@@ -23,6 +24,7 @@ from export.pack import Staging, check_target, manifest_of, seal
 from export.pools import Pools, load_pools
 from export.progress import say
 from export.risk import answers_to_prove, questions_to_prove
+from export.tool_gates import gates
 from export.traffic import NOTHING
 
 
@@ -52,11 +54,15 @@ def train_desk(
             )
             judged += cross_fit(desk, base, pools, short, seed)
         calibration = calibrate(desk, judged, guided=short)
-        manifest = manifest_of(desk, base, calibration)
+        found = gates(desk, judged, guided=short)
+        manifest = manifest_of(desk, base, calibration, found)
         manifest["self_test"] = _self_test(desk, base, folder)
         seal(folder, manifest)
         evaluation = evaluate(open_folder(folder), desk.test, desk.traffic, desk.risk.confidence)
-        report = _report(desk, base.exits, heads, calibration, evaluation, tuned) | {"cross_fitted": short}
+        report = _report(desk, base.exits, heads, calibration, evaluation, tuned) | {
+            "cross_fitted": short,
+            "tools": [asdict(gate) for gate in found],
+        }
         (folder / "evaluation.json").write_text(
             json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8"
         )

@@ -2,7 +2,7 @@
 
 import queue
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 from servers import DEMO, Desk, Relay, ScriptedUpstream, Start, open_client, serve
 
 from edge.app import create_app
+from edge.bundle import Bundle
 from edge.config import Answering, Settings, Upstream
 from edge.host import Host, open_pipeline
 from edge.pipeline import Pipeline
@@ -27,7 +28,7 @@ def _clean_environment() -> Iterator[None]:
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
             patch.delenv(name, raising=False)
             patch.delenv(name.lower(), raising=False)
-        for name in ("BASE_URL", "API_KEY", "MODEL_NAME", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        for name in ("BASE_URL", "API_KEY", "MODEL_NAME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "PORT"):
             patch.delenv(name, raising=False)
         yield
 
@@ -117,6 +118,7 @@ def desk(demo: Pipeline) -> Desk:
         answering: Answering = Answering(),
         public: bool = True,
         api_key: str = "",
+        change: Callable[[Bundle], Bundle] = lambda bundle: bundle,
         **settings: Any,
     ) -> Iterator[Relay]:
         configured = replace(
@@ -129,7 +131,7 @@ def desk(demo: Pipeline) -> Desk:
         )
         events: queue.Queue[Event] = queue.Queue()
         transport = upstream_transport(configured.upstream)
-        bundle = replace(demo.runtime.bundle, public=public)
+        bundle = change(replace(demo.runtime.bundle, public=public))
         host = Host(Pipeline(replace(demo.runtime, bundle=bundle), answering))
         with serve(create_app(configured, transport, [events.put], host)) as served:
             relay = Relay(served, transport, events)

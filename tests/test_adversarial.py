@@ -14,14 +14,15 @@ from edge.query import Query, Turn
 PAIRS = Path(__file__).parents[1] / "examples/desk/eval/adversarial.jsonl"
 ANSWERED_WRONGLY = {
     "negation en": 3,
+    "entity en": 2,
+    "direction zh": 2,
     "number en": 1,
     "date en": 1,
-    "entity en": 2,
     "direction en": 1,
+    "negation zh": 1,
     "roles zh": 1,
-    "direction zh": 2,
 }
-ANSWERED_RIGHTLY = 388  # of the questions beside them
+ANSWERED_RIGHTLY = 390  # of the questions beside them
 
 
 def test_hardly_any_trap_is_answered_and_the_questions_beside_them_are(demo: Pipeline) -> None:
@@ -33,7 +34,7 @@ def test_hardly_any_trap_is_answered_and_the_questions_beside_them_are(demo: Pip
         history = tuple(Turn(turn["role"], turn["content"]) for turn in row.get("history", ()))
         trap = demo.judge(Query.of_text(row["trap"], normaliser, history))
         safe = demo.judge(Query.of_text(row["safe"], normaliser))
-        wrong[f"{row['class']} {row['lang']}"] += trap.answer is not None
-        right += safe.answer is not None and safe.topic == row["topic"]
+        wrong[f"{row['class']} {row['lang']}"] += trap.is_local
+        right += safe.is_local and safe.topic == row["topic"]
     assert sum(wrong.values()) <= sum(ANSWERED_WRONGLY.values()), {n: c for n, c in wrong.items() if c}
     assert right >= ANSWERED_RIGHTLY - 5  # another processor's rounding may move a few

@@ -27,7 +27,15 @@ ANSWERED = [
     ("can students get a discount on a laptop", "shop.student_discount"),
     ("快递一般几天能到", "shop.delivery_time"),
 ]
+BY_TOOLS = [
+    ("订单 1024 到哪了", "shop.order_status", {"order_id": "1024"}),
+    ("how many leave days do I have left", "staff.leave_balance", {}),
+]
 NEVER = [
+    "where is my order 1024 or 1025",
+    "cancel my order 1024",
+    "帮我取消订单 1024",
+    "show me the payslip of employee 7",
     "translate: what time do we start",
     "“几点上班”用英语怎么说",
     "write a poem about payday",
@@ -37,8 +45,6 @@ NEVER = [
     "amazon's return policy",
     "微信密码忘了怎么办",
     "能不能预支下个月工资",
-    "订单 1024 到哪了",
-    "how many leave days do I have left",
     "帮我对比一下这两款手机并写一封投诉信",
     "what time do we start? and when is payday?",
     "几点上班？另外帮我查一下订单",
@@ -75,6 +81,13 @@ def test_answered(demo: Pipeline, text: str, topic: str) -> None:
     decision = judge(demo, text)
     assert (decision.path, decision.topic) == ("faq", topic)
     assert decision.answer.lang == decision.lang
+
+
+@pytest.mark.parametrize(("text", "topic", "slots"), BY_TOOLS)
+def test_answered_by_tools(demo: Pipeline, text: str, topic: str, slots: dict[str, str]) -> None:
+    decision = judge(demo, text)
+    assert (decision.path, decision.topic) == ("tool", topic)
+    assert [call.suggestion.values for call in decision.calls] == [slots]
 
 
 @pytest.mark.parametrize("text", NEVER)

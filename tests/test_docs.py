@@ -1,9 +1,11 @@
 """What the documents point to exists, and the settings table is complete."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from edge.config import _SETTERS
 from edge.decision import Reason
@@ -23,6 +25,14 @@ def test_every_setting_is_documented() -> None:
     text = (ROOT / "docs/serving.md").read_text("utf-8")
     for name in _SETTERS:
         assert f"FRONTDESK_{name.upper()}" in text, name
+
+
+def test_the_listings_of_platforms_are_read_and_set_what_there_is() -> None:
+    text = (ROOT / "docs/deploy.md").read_text("utf-8")
+    listings = re.findall(r"```(toml|yaml)\n(.*?)```", text, re.DOTALL)
+    assert [tomllib.loads(t) if kind == "toml" else yaml.safe_load(t) for kind, t in listings]
+    known = {f"FRONTDESK_{name.upper()}" for name in _SETTERS} | {"FRONTDESK_SECRET_NAME"}
+    assert set(re.findall(r"FRONTDESK_[A-Z_]+", text)) <= known
 
 
 def test_every_reason_the_code_gives_is_documented() -> None:

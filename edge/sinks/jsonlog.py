@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from edge.decision import Decision
-from edge.telemetry import Served, Sink
+from edge.telemetry import Served, Sink, ToolCall
 
 
 def json_log(stream: TextIO | None = None) -> Sink:
@@ -37,6 +37,8 @@ def record(event: Served) -> dict[str, Any]:
         "upstream_status": event.upstream_status,
         "completion_tokens": event.completion_tokens,
     }
+    if event.tools:
+        line["tools"] = [_call(call) for call in event.tools]
     if event.context is not None:
         line["context"] = asdict(event.context)
     if event.decision is not None:
@@ -44,6 +46,12 @@ def record(event: Served) -> dict[str, Any]:
         if event.decision.observed is not None:
             line["observed"] = _decision(event.decision.observed)
     return line
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    told = {"name": call.tool, "level": call.level, "outcome": call.outcome, "ms": round(call.ms, 3)}
+    told |= {"cached": True} if call.cached else {}
+    return told | ({} if call.gain_ms is None else {"gain_ms": round(call.gain_ms, 3)})
 
 
 def _decision(decision: Decision) -> dict[str, Any]:

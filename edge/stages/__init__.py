@@ -8,26 +8,31 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from edge.bundle import Bundle
-from edge.decision import GuardHit, Reading, Reason
+from edge.decision import GuardHit, Reading, Reason, Suggestion
 from edge.query import Query
 from edge.router import Router
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the stages work with."""
+    """What the stages work with. ``callable``: the tools that this host calls; others are only suggested."""
 
     bundle: Bundle
     router: Router
+    callable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of a query so far: its reading, and every objection to answering it here."""
+    """What is known of a query so far: its reading, and every objection to answering it here.
+
+    ``tools``: those of the best topic, with their slots as far as the query fills them.
+    """
 
     query: Query
     today: date
     reading: Reading | None = None
+    tools: tuple[Suggestion, ...] = ()
     objections: tuple[GuardHit, ...] = ()
 
     def add(self, *hits: GuardHit) -> "Case":

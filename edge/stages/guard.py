@@ -1,20 +1,26 @@
 """Guard: everything that forbids a local answer although the router may be sure of the topic.
 
-A guard can only turn a local answer into a forward, never the reverse.
+A guard can only turn a local answer into a forward, never the reverse. What fills a slot of the topic's tools
+is asked of them, and is no objection.
 """
 
-from edge.decision import GuardHit, Reading, Reason
+from collections.abc import Iterator
+from dataclasses import replace
+
+from edge.decision import Filled, GuardHit, Reading, Reason
 from edge.stages import Case, Runtime
 
 
 def guard(case: Case, runtime: Runtime) -> Case:
-    """Object by language, by wording, by the router's two probabilities and by the topic's signals."""
+    """Fill the slots; object by language, wording, the router's two probabilities, the topic's signals."""
     query, bundle = case.query, runtime.bundle
     if query.lang is None or query.lang not in bundle.languages:
         case = case.because(Reason.UNSUPPORTED_LANGUAGE, query.lang or "")
     reading = case.reading
     if reading is None:
         return case
+    topic = bundle.by_id[reading.topic]
+    case = replace(case, tools=bundle.slots.suggest(topic.tools, query, case.today) if topic.tools else ())
     case = case.add(*bundle.guards.wordings(query.normal, in_dialogue=bool(query.history)))
     if reading.unread:
         case = case.because(Reason.UNSUPPORTED_LANGUAGE, reading.unread)
@@ -26,7 +32,16 @@ def guard(case: Case, runtime: Runtime) -> Case:
     last = query.last_assistant()
     if last is not None and bundle.answer_topic(last) == reading.topic:
         case = case.because(Reason.RE_ASK, reading.topic)
-    return case.add(*bundle.guards.mismatches(query.normal, reading.topic))
+    slots = _slot_texts(case, runtime) if topic.route == "tool" else ()
+    return case.add(*bundle.guards.mismatches(query.normal, reading.topic, slots))
+
+
+def _slot_texts(case: Case, runtime: Runtime) -> Iterator[str]:
+    """What of the text fills a slot, as it is read."""
+    for tool in case.tools:
+        for slot in tool.slots.values():
+            if isinstance(slot, Filled) and slot.text:
+                yield runtime.bundle.normaliser.reading(slot.text)
 
 
 def _agent_spoke(case: Case, runtime: Runtime) -> bool:

@@ -1,9 +1,10 @@
 """Route: the topic's route, if its confidence and margin pass and nothing objects."""
 
 from edge.bundle import Bundle, Topic
-from edge.decision import Answer, Decision, Path, Reading, Reason, Suggestion
+from edge.decision import Answer, Call, Decision, Path, Reading, Reason
 from edge.normaliser import Lang
 from edge.stages import Case, Runtime
+from edge.stages.tool import calls_for_agent, calls_to_answer, is_answered_by_tools
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
 
@@ -12,14 +13,20 @@ def route(case: Case, runtime: Runtime) -> Decision:
     """The decision: an answer where no objection stands, else the agent with the first reason."""
     query, reading, bundle = case.query, case.reading, runtime.bundle
     unproven, answer = False, None
-    tools: tuple[Suggestion, ...] = ()
+    calls: tuple[Call, ...] = ()
     if reading is not None:
         topic = bundle.by_id[reading.topic]
-        tools = bundle.slots.suggest(topic.tools, query, case.today) if topic.tools else ()
-        case = _by_confidence(case, reading, topic, bundle)
+        by_tools = is_answered_by_tools(topic, case, runtime)
+        case = _by_confidence(case, reading, topic, bundle, answered=by_tools or topic.route == "answer")
         threshold = bundle.threshold(topic, query.lang) if query.lang else None
         unproven = threshold is not None and not threshold.proven
-        if topic.route != "answer":
+        if by_tools:
+            called = calls_to_answer(topic, case, reading)
+            if isinstance(called, Reason):
+                case = case.because(called, ",".join(s.tool for s in case.tools if not s.is_complete))
+            else:
+                calls = called
+        elif topic.route != "answer":
             case = case.because(Reason.TOPIC_FORWARDS, topic.route)
         elif query.lang is not None:
             found = answer_for(topic, query.lang, case, bundle)
@@ -28,9 +35,9 @@ def route(case: Case, runtime: Runtime) -> Decision:
             else:
                 answer = found
     first = min(case.objections, key=lambda hit: _ORDER[hit.reason], default=None)
-    local = first is None and answer is not None
+    local = first is None and (answer is not None or bool(calls))
     return Decision(
-        path=Path.FAQ if local else Path.AGENT,
+        path=Path.AGENT if not local else Path.FAQ if answer is not None else Path.TOOL,
         reason=Reason.MATCHED if first is None else first.reason,
         lang=query.lang,
         reading=reading,
@@ -38,7 +45,8 @@ def route(case: Case, runtime: Runtime) -> Decision:
         guards=case.objections,
         answer=answer if local else None,
         unproven=unproven and local,
-        tools=tools,
+        tools=case.tools,
+        calls=calls if local else calls_for_agent(case, runtime),
     )
 
 
@@ -54,11 +62,11 @@ def answer_for(topic: Topic, lang: Lang, case: Case, bundle: Bundle) -> Answer |
     return answer
 
 
-def _by_confidence(case: Case, reading: Reading, topic: Topic, bundle: Bundle) -> Case:
+def _by_confidence(case: Case, reading: Reading, topic: Topic, bundle: Bundle, *, answered: bool) -> Case:
     lang = case.query.lang
     threshold = None if lang is None else bundle.threshold(topic, lang)
     if threshold is None:  # a group without an answer has none, and nothing to prove
-        return case.because(Reason.UNPROVEN, "no threshold") if topic.route == "answer" else case
+        return case.because(Reason.UNPROVEN, "no threshold") if answered else case
     if reading.confidence < threshold.confidence:
         case = case.because(Reason.LOW_CONFIDENCE, f"{reading.confidence:.3f}<{threshold.confidence:.3f}")
     if reading.margin < threshold.margin:

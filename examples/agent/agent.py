@@ -6,44 +6,37 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib import import_module
 
 import anyio
+import httpx2
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from hints import SIGNATURE_HEADER, Hints, HintsError, Seen, parse_hints, verify_hints
+from hints import SIGNATURE_HEADER, Hints, HintsError, HintsKey, Seen, parse_hints, verify_hints
+from llm import LLM
+from loop import Loop
 from requestlog import Record, RequestLogMiddleware
 from scripted import ScriptedLLM
 from settings import Settings, parse_flags
+from stats import Stats
+from tools import Tool, by_name
 from upstream import UpstreamLLM
 from wire import ApiError, Chat, Reply, dumps, parse_body
 
+_TOOLS_TIMEOUT = 60.0  # each tool has a stricter one of its own
+_TOOLS_LIMITS = httpx2.Limits(keepalive_expiry=4.0)  # many servers close after 5 s: see upstream.py
 _TRACE_HEADERS = ("traceparent", "tracestate")
-
-
-class LLM(Protocol):
-    """All that the agent needs of an LLM; your own tool loop fits behind the same three methods."""
-
-    name: str
-
-    async def answer(self, chat: Chat, reply: Reply, record: Record) -> None:
-        """Write the answer to ``reply``; cancelled when the client leaves."""
-
-    async def models(self) -> dict[str, Any]:
-        """The list for GET /v1/models."""
-
-    async def aclose(self) -> None:
-        """Give back what is held open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +83,37 @@ async def chat_completions(request: Request) -> UntilClientLeaves:
     record: Record = request.scope["record"]
     raw = await _read(request, request.app.state.settings.max_body_bytes)
     trace = {name: request.headers[name] for name in _TRACE_HEADERS if name in request.headers}
-    chat = Chat(raw, parse_body(raw), record.request_id, _hints(request, raw, record), trace)
+    with record.stage("verify"):
+        hints, key = _hints(request, raw, record)
+    chat = Chat(raw, parse_body(raw), record.request_id, hints, trace, key, _user(request))
     return UntilClientLeaves(request.app.state.llm, chat, record)
 
 
-def _hints(request: Request, body: bytes, record: Record) -> Hints | None:
-    """The hints that came, if they can be believed; else the log says why not, and the user nothing.
+def _hints(request: Request, body: bytes, record: Record) -> tuple[Hints | None, HintsKey | None]:
+    """The hints that came, if they can be believed, and the key that signed them; else the log says why not.
 
     A header that came twice is joined, as HTTP has it: then its signature does not hold.
     """
     keys, headers, state = request.app.state.settings.hints_keys, request.headers, request.app.state
     if record.hints is None:
-        return None
+        return None, None
     try:
         if not keys:
-            return parse_hints(record.hints)
+            return parse_hints(record.hints), None
         signature, request_id = (", ".join(headers.getlist(h)) for h in (SIGNATURE_HEADER, "x-request-id"))
-        return verify_hints(record.hints, signature, request_id, body, keys, state.seen, state.clock())
+        hints = verify_hints(record.hints, signature, request_id, body, keys, state.seen, state.clock())
+        kid = signature.partition(",")[0].removeprefix("kid=")
+        return hints, next(key for key in keys if key.kid == kid)
     except HintsError as error:
         record.hints_ignored = error.code
-        return None
+        return None, None
+
+
+def _user(request: Request) -> str | None:
+    """Who asks, by IDENTITY_HEADER: never by the body. One that came twice names nobody."""
+    header = request.app.state.settings.identity_header
+    names = request.headers.getlist(header) if header else []
+    return names[0] if len(names) == 1 and names[0] else None
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -125,6 +129,11 @@ async def _read(request: Request, limit: int) -> bytes:
 async def models(request: Request) -> Response:
     """GET /v1/models."""
     return Response(dumps(await request.app.state.llm.models()), media_type="application/json")
+
+
+async def stats(request: Request) -> JSONResponse:
+    """GET /stats: route → stage → percentiles in ms."""
+    return JSONResponse(request.app.state.stats.shown())
 
 
 async def liveness(request: Request) -> JSONResponse:
@@ -153,26 +162,43 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     return JSONResponse(body, error.status_code, headers=error.headers)
 
 
-def create_app(settings: Settings, clock: Callable[[], float] = time.time) -> Starlette:
+def create_app(
+    settings: Settings, clock: Callable[[], float] = time.time, tools: Sequence[Tool] | None = None
+) -> Starlette:
     """The agent as an ASGI app: over a real LLM if ``base_url`` is set, else over the scripted one.
 
-    ``clock``: seconds since the epoch, against which signatures expire.
+    ``clock``: seconds since the epoch, against which signatures expire. ``tools``: instead of AGENT_TOOLS.
     """
-    llm: LLM = UpstreamLLM(settings) if settings.base_url else ScriptedLLM(settings)
+    model = UpstreamLLM(settings) if settings.base_url else ScriptedLLM(settings)
+    if tools is None:
+        tools = import_module(settings.tools).TOOLS if settings.tools else ()
+    http = httpx2.AsyncClient(timeout=_TOOLS_TIMEOUT, limits=_TOOLS_LIMITS, cookies=_no_cookies())
+    named = by_name(tools, settings.tool_delays_ms)
+    llm: LLM = Loop(model, named, settings, http)
+    recent = Stats()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await llm.aclose()
+        await http.aclose()
 
+    routes: list[BaseRoute] = [
+        Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        Route("/v1/models", models),
+        Route("/stats", stats),
+        Route("/health/liveness", liveness),
+        Route("/health/readiness", readiness),
+    ]
+    if settings.demo_tools_key:
+        import company
+        from company.served import tools_mount
+
+        served = by_name(company.TOOLS, settings.tool_delays_ms)
+        routes.append(tools_mount(served, settings.demo_tools_key, http))
     app = Starlette(
-        routes=[
-            Route("/v1/chat/completions", chat_completions, methods=["POST"]),
-            Route("/v1/models", models),
-            Route("/health/liveness", liveness),
-            Route("/health/readiness", readiness),
-        ],
-        middleware=[Middleware(RequestLogMiddleware, llm=llm.name)],
+        routes=routes,
+        middleware=[Middleware(RequestLogMiddleware, llm=llm.name, stats=recent)],
         exception_handlers={ApiError: on_api_error, HTTPException: on_http_exception},
         lifespan=lifespan,
     )
@@ -180,7 +206,13 @@ def create_app(settings: Settings, clock: Callable[[], float] = time.time) -> St
     app.state.settings = settings
     app.state.clock = clock
     app.state.seen = Seen()
+    app.state.stats = recent
     return app
+
+
+def _no_cookies() -> CookieJar:
+    """Cookies of one user's call must not go with the next one's."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 
 def main() -> None:

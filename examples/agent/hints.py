@@ -90,7 +90,8 @@ class Hints:
     ``reason`` says why the turn was not answered at the edge; ``tools`` are those of the topic, ``slots``
     their inputs by name, as far as the turn says them beyond doubt. ``complexity`` is ``single`` or ``multi``
     (requests in the turn), ``length`` ``short``, ``medium`` or ``long``, ``tier`` the suggested model,
-    ``small`` or ``large``; ``budget_ms`` is what is left until the promised first byte.
+    ``small`` or ``large``; ``budget_ms`` is what is left until the promised first byte. ``injected``: tools
+    whose results end the conversation; ``prefetch``: ids of results that can be collected, with their tools.
     """
 
     version: int = HINTS_VERSION
@@ -106,6 +107,8 @@ class Hints:
     tier: str | None = None
     budget_ms: int | None = None
     bundle: str | None = None
+    injected: tuple[str, ...] = ()
+    prefetch: Mapping[str, str] = field(default_factory=dict)
 
 
 def format_hints(hints: Hints) -> str:
@@ -123,6 +126,8 @@ def format_hints(hints: Hints) -> str:
         "bundle": _item(hints.bundle),
         "top": tuple(Item(topic, {"c": _floor3(conf)}) for topic, conf in hints.top) or None,
         "tools": tuple(map(Item, hints.tools)) or None,
+        "injected": tuple(map(Item, hints.injected)) or None,
+        "prefetch": tuple(Item(key, {"n": tool}) for key, tool in hints.prefetch.items()) or None,
         "slots": tuple(Item(value, {"n": _bare_word(name)}) for name, value in hints.slots.items()) or None,
     }
     parts = {key: _format_member(key, member) for key, member in members.items() if member is not None}
@@ -152,6 +157,8 @@ def parse_hints(header: str) -> Hints:
         tier=_scalar(members, "tier", str),
         budget_ms=_scalar(members, "budget", int),
         bundle=_scalar(members, "bundle", str),
+        injected=tuple(str(item.value) for item in _list(members, "injected")),
+        prefetch={str(item.value): _name(item) for item in _list(members, "prefetch")},
     )
 
 
@@ -188,10 +195,7 @@ class Seen:
 
 
 def parse_keys(text: str) -> tuple[HintsKey, ...]:
-    """The keys of ``kid:secret,kid:secret``; the first one signs, all are accepted.
-
-    Raises ValueError, which tells no secret.
-    """
+    """The keys of ``kid:secret,kid:secret``; the first one signs. Raises ValueError, telling no secret."""
     found = [_HINTS_KEY.fullmatch(part.strip()) for part in text.split(",")]
     keys = tuple(HintsKey(match[1], match[2].encode()) for match in found if match)
     if len(keys) < len(found) or len({key.kid for key in keys}) < len(keys):
@@ -238,13 +242,8 @@ def _mac(secret: bytes, signed_at: str, request_id: str, attempt: str, body: byt
     return hmac.digest(secret, signed.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 
-def format_dictionary(members: Mapping[str, Item | tuple[Item, ...]]) -> str:
-    """An RFC 9651 dictionary (section 4.1.2); inner lists are tuples of items."""
-    return ", ".join(_format_member(key, member) for key, member in members.items())
-
-
 def parse_dictionary(text: str) -> dict[str, Item | tuple[Item, ...]]:
-    """The reverse (section 4.2.2). Raises HintsError."""
+    """An RFC 9651 dictionary (section 4.2.2); inner lists are tuples of items. Raises HintsError."""
     return _Parser(text).dictionary()
 
 
@@ -331,7 +330,7 @@ def _scalar(members: Mapping[str, Item | tuple[Item, ...] | Bare], key: str, kin
 def _name(item: Item) -> str:
     name = item.params.get("n")
     if not isinstance(name, str):
-        raise HintsError(f"The parameter 'n' of {item.value!r} should be a slot's name, got {name!r}.")
+        raise HintsError(f"The parameter 'n' of {item.value!r} should be a name, got {name!r}.")
     return name
 
 

@@ -5,17 +5,21 @@ import re
 import sys
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from stats import Stats
 from wire import ApiError, Reply
 
 # A foreign id goes into logs and headers: only what can do no harm there is taken over.
-_SAFE_ID = re.compile(r"[A-Za-z0-9_=-]{1,255}")
+_SAFE_ID = re.compile(r"[A-Za-z0-9_=.:-]{1,255}")
 
 
 @dataclass(slots=True)
@@ -35,10 +39,42 @@ class Record:
     client_left: bool = False
     generation: str | None = None  # finished, failed, or cancelled because the client left
     generated_tokens: int | None = None  # known of the scripted LLM only
+    route: str | None = None  # straight, injected, hinted, direct or planned: see loop.py
+    stages: dict[str, float] = field(default_factory=dict)  # ms
+    skipped: dict[str, str] = field(default_factory=dict)  # what was not done, and why
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    llm_calls: int = 0
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
 
     def elapsed_ms(self) -> float:
         """Milliseconds since the request came."""
         return round((time.perf_counter() - self.started) * 1000, 1)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time inside to a stage, also where it ends with an error or is cancelled."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = (time.perf_counter() - begun) * 1000
+            self.stages[name] = round(self.stages.get(name, 0.0) + spent, 1)
+
+    def count(self, usage: object) -> None:
+        """Add an LLM's ``usage``, as far as it can be read; servers leave parts of it out."""
+        if not isinstance(usage, dict):
+            return
+        details = usage.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        for name, value in (
+            ("prompt_tokens", usage.get("prompt_tokens")),
+            ("cached_tokens", cached),
+            ("completion_tokens", usage.get("completion_tokens")),
+        ):
+            if isinstance(value, int):
+                setattr(self, name, (getattr(self, name) or 0) + value)
 
     def line(self) -> str:
         """The log line. ASCII, so that no header value can break a terminal or a log shipper."""
@@ -52,6 +88,14 @@ class Record:
                 "stream": self.stream,
                 "hints": self.hints,
                 "hints_ignored": self.hints_ignored,
+                "route": self.route,
+                "skipped": self.skipped,
+                "stages": self.stages,
+                "tools": self.tools,
+                "llm_calls": self.llm_calls,
+                "prompt_tokens": self.prompt_tokens,
+                "cached_tokens": self.cached_tokens,
+                "completion_tokens": self.completion_tokens,
                 "first_token_ms": self.first_token_ms,
                 "total_ms": self.elapsed_ms(),
                 "client_left": self.client_left,
@@ -69,9 +113,10 @@ def write_line(line: str) -> None:
 class RequestLogMiddleware:
     """Pure ASGI, because only at this level the first byte and the last one can be timed as they are sent."""
 
-    def __init__(self, app: ASGIApp, llm: str) -> None:
+    def __init__(self, app: ASGIApp, llm: str, stats: Stats) -> None:
         self.app = app
         self.llm = llm
+        self.stats = stats
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Probes under /health are left out: one line a second from a load balancer hides the others."""
@@ -82,7 +127,13 @@ class RequestLogMiddleware:
         given = headers.get("x-request-id", "")
         request_id = given if _SAFE_ID.fullmatch(given) else uuid.uuid4().hex
         hints = ", ".join(headers.getlist("x-frontdesk-hints")) or None
-        record = scope["record"] = Record(request_id, scope["path"], hints, self.llm)
+        # Of a tool's path its name alone: what follows is what a user asked for.
+        path = (
+            scope["path"]
+            if not scope["path"].startswith("/tools/")
+            else "/tools/" + scope["path"].split("/")[2]
+        )
+        record = scope["record"] = Record(request_id, path, hints, self.llm)
 
         async def watched_send(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -107,3 +158,6 @@ class RequestLogMiddleware:
             raise
         finally:
             write_line(record.line())
+            if record.route is not None and record.generation == "finished":
+                times = {"first_token": record.first_token_ms, "total": record.elapsed_ms()}
+                self.stats.add(record.route, {**record.stages, **times})

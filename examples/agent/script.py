@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from hints import Hints
+from plan import MARK
 from tokens import split
 from wire import text_of
 
 LABEL = "[scripted LLM] "
-# The parts are capped so that a reply is always of 40 to 120 tokens, whatever was asked.
-_QUESTION_TOKENS, _TOOL_TOKENS, _HINT_TOKENS = 24, 10, 10
+# The parts are capped so that a reply is always of 40 to 140 tokens, whatever was asked.
+_QUESTION_TOKENS, _TOOL_TOKENS, _HINT_TOKENS = 24, 24, 10
 
 _TEXTS = {
     "en": {
@@ -39,14 +40,23 @@ def language(text: str) -> Literal["zh", "en"]:
     return "zh" if han and han >= len(re.findall(r"[A-Za-z]+", text)) else "en"
 
 
+def question_of(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What the user asked last, without the agent's own request for a plan."""
+    asked = (
+        text_of(message).partition(MARK)[0].strip() for message in messages if message.get("role") == "user"
+    )
+    return next((text for text in reversed(list(asked)) if text), "")
+
+
 def compose(messages: Sequence[Mapping[str, Any]], hints: Hints | None) -> str:
     """The reply, the same for the same input, in the language of the last user turn."""
-    question, tool = "", None
+    question, tool = question_of(messages), None
     for message in messages:
         if message.get("role") == "user":
-            question, tool = text_of(message), None
+            tool = None
         elif message.get("role") == "tool":
-            tool = text_of(message)
+            result = text_of(message).rpartition('"result":')[2]
+            tool = result if tool is None else f"{tool} {result}"
     texts = _TEXTS[language(question)]
     reply = LABEL + texts["asked"].format(_cut(question, _QUESTION_TOKENS))
     if tool is not None:

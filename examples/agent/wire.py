@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.types import Send
 
-from hints import Hints
+from hints import Hints, HintsKey
 
 # no-cache and x-accel-buffering: a proxy that collects a stream before passing it on defeats streaming.
 SSE_HEADERS = {
@@ -38,13 +38,24 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """One chat request. ``raw`` is kept because an unchanged request is best passed on unchanged."""
+    """One chat request. ``raw`` is kept because an unchanged request is best passed on unchanged.
+
+    ``key``: the one that Frontdesk signed the hints with; None where they are unsigned, so prove nothing.
+    ``user``: who asks, by the identity header.
+    """
 
     raw: bytes = field(repr=False)
     body: dict[str, Any] = field(repr=False)
     request_id: str
     hints: Hints | None
     trace: Mapping[str, str]
+    key: HintsKey | None = None
+    user: str | None = None
+
+    def asking(self, **changes: object) -> "Chat":
+        """The same request with other fields in its body."""
+        body = {**self.body, **changes}
+        return replace(self, raw=dumps(body), body=body)
 
     @property
     def messages(self) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ def confusion(judged: Judged) -> np.ndarray:
 
 
 def _answered(judged: Judged, a: int, b: int) -> bool:
-    return "answer" in (judged.topics[a].route, judged.topics[b].route)
+    return bool(judged.topics[a].answerable or judged.topics[b].answerable)
 
 
 def _finding(judged: Judged, a: int, b: int, lost: int, count: int) -> Finding:
@@ -59,7 +59,7 @@ def _finding(judged: Judged, a: int, b: int, lost: int, count: int) -> Finding:
 
 
 def _remedy(first: DeskTopic, second: DeskTopic) -> str:
-    if first.route == second.route == "answer":
+    if first.answerable and second.answerable:
         return (
             "Users may get the other's answer: write examples of both that show what tells them apart, "
             "or merge them."
@@ -69,7 +69,7 @@ def _remedy(first: DeskTopic, second: DeskTopic) -> str:
             "Both are forwarded, so only the hint may be wrong: merge them unless the agent treats "
             "them differently."
         )
-    answered = next((topic for topic in (first, second) if topic.route == "answer"), None)
+    answered = next((topic for topic in (first, second) if topic.answerable), None)
     if answered is None:
         return (
             "Both are forwarded, but the hint may be wrong: write examples that show what tells them apart."

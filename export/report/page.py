@@ -60,6 +60,7 @@ def _article(subject: Subject, words: Words) -> str:
         ("confusions", _told(words("confusions.how"), sections.confusions(subject, words))),
         ("reasons", _told(words("reasons.how"), sections.reasons(result, words))),
         ("guards", _told(words("guards.how"), sections.guards(result, words))),
+        ("tools", _told(words("tools.how"), sections.tools(result, words))),
         ("reliability", _pair(words("reliability.how"), figures.reliability_figure(result, words))),
         ("speed", _speed(subject, words)),
     ]

@@ -8,6 +8,7 @@ from export.evaluate import Evaluation, Stratum, TopicRow
 from export.report.markup import bad, bar, soft, table
 from export.report.subject import Promise, Subject
 from export.report.words import Html, Words, esc, join, quote
+from export.tool_gates import merged
 
 SHOWN = 12  # errors that are not folded
 
@@ -141,8 +142,8 @@ def topics(subject: Subject, words: Words) -> Html:
 def _topic(row: TopicRow, subject: Subject, words: Words) -> str:
     found = row.found / row.questions if row.questions else 0.0
     share = words.percent(found) if row.questions else "–"
-    route = subject.routes.get(row.topic, "agent")
-    answers = words.count(row.answered) if route == "answer" else words("topics.forwards")
+    here = row.topic in subject.answerable
+    answers = words.count(row.answered) if here else words("topics.forwards")
     return (
         f'<tr><th scope="row">{words.topic(row.topic)}<code>{esc(row.topic)}</code></th>'
         f'<td data-sort="{row.questions}">{words.count(row.questions)}</td>'
@@ -234,6 +235,23 @@ def guards(result: Evaluation, words: Words) -> Html:
     return table(
         words, "guards.title", ("guards.guard", "guards.wrong", "guards.right", "guards.alone"), rows
     )
+
+
+def tools(result: Evaluation, words: Words) -> Html:
+    """The gates of the tools, and how often each would have been called for, and called rightly."""
+    if not result.tools:
+        return Html(f'<p class="none">{words("tools.none")}</p>')
+    rows = [
+        f'<tr><th scope="row"><code>{esc(g.tool)}</code></th><td>{words.lang_name(g.lang)}</td>'
+        f"<td>{words.and_([words.name('level', level) for level in g.level.split(', ')])}</td>"
+        f"<td>{words('tools.no_gate') if g.confidence is None else f'{g.confidence:.2f}'}</td>"
+        f"<td>{soft(words, g.called)}</td><td>{soft(words, g.right)}</td>"
+        f"<td>{'–' if g.precision is None else words.percent(g.precision)}</td>"
+        f"<td>{'–' if g.precision is None else words.percent(g.bound)}</td></tr>"
+        for g in merged(result.tools)
+    ]
+    heads = ("tool", "lang", "level", "gate", "called", "right", "precision", "bound")
+    return table(words, "tools.title", [f"tools.{head}" for head in heads], rows, "tall")
 
 
 def exits(result: Evaluation, words: Words) -> Html:

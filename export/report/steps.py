@@ -110,7 +110,7 @@ def _errors(subject: Subject, words: Words) -> Iterator[str]:
         "follow_up"
         if error["kind"] == FOLLOW_UP
         else "mixed"
-        if subject.routes.get(error["topic"]) == "answer"
+        if error["topic"] in subject.answerable
         else "outside"
         for error in errors
     )
@@ -146,13 +146,11 @@ def _missed(subject: Subject, words: Words) -> Iterator[str]:
 
 
 def _weak(subject: Subject, words: Words) -> Iterator[str]:
-    """Answer topics that are asked often enough to tell, and are often not recognised."""
+    """Topics with an answer here that are asked often enough to tell, and are often not recognised."""
     weak = [
         row
         for row in subject.evaluation.topics
-        if subject.routes.get(row.topic) == "answer"
-        and row.questions >= 5
-        and row.found < WEAK * row.questions
+        if row.topic in subject.answerable and row.questions >= 5 and row.found < WEAK * row.questions
     ]
     weak.sort(key=lambda row: (row.found / row.questions, row.topic))
     if weak:

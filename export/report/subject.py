@@ -8,7 +8,7 @@ from typing import Any
 
 from edge.bundle import MANIFEST, ROUTER_FILE, Bundle, Threshold
 from edge.errors import BundleError
-from export.evaluate import Evaluation
+from export.evaluate import Evaluation, answerable_in
 
 # Which file is which part of a bundle, as the report calls them; the rest is "other".
 _PARTS = {
@@ -51,7 +51,11 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """All that a report tells. ``titles``: of topics, by language. ``sizes``: bytes of the bundle's parts."""
+    """All that a report tells.
+
+    ``answerable``: topics that can be answered here. ``titles``: of topics, by language. ``sizes``: bytes of
+    the bundle's parts.
+    """
 
     name: str
     version: str
@@ -61,7 +65,7 @@ class Subject:
     stated: Stated
     languages: tuple[str, ...]
     answer_unproven: bool
-    routes: Mapping[str, str]
+    answerable: frozenset[str]
     titles: Mapping[str, Mapping[str, str]]
     sizes: Mapping[str, int]
 
@@ -104,7 +108,7 @@ def subject_of(bundle: Bundle, stated: Stated, questions: Path, evaluation: Eval
         stated=stated,
         languages=tuple(map(str, bundle.languages)),
         answer_unproven=bundle.answer_unproven,
-        routes={topic.id: topic.route for topic in bundle.topics},
+        answerable=frozenset(topic for topic, langs in answerable_in(bundle).items() if langs),
         titles={entry["id"]: _titles(entry.get("title")) for entry in manifest["topics"]},
         sizes=_sizes(bundle.folder, manifest["files"]),
     )

@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,19 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "agent"))
 
 from agent import create_app
 from settings import Settings
+from tools import Tool
 
 FAST = Settings(prefill_ms_per_token=0, first_token_ms=0, tokens_per_second=float("inf"))
 
 
 @contextmanager
-def serve(settings: Settings) -> Iterator[str]:
-    """A real server on a free port: in-process transports collect a stream before they hand it out."""
+def serve(settings: Settings, tools: Sequence[Tool] | None = None, port: int = 0) -> Iterator[str]:
+    """A real server on ``port``, or a free one: in-process transports collect a stream before they hand it out."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(create_app(settings), log_config=None, access_log=False, lifespan="on")
+        listener.bind(("127.0.0.1", port))
+        config = uvicorn.Config(
+            create_app(settings, tools=tools), log_config=None, access_log=False, lifespan="on"
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -54,12 +57,12 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    for name in ("BASE_URL", "API_KEY", "MODEL_NAME", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
+    for name in ("BASE_URL", "API_KEY", "MODEL_NAME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "AGENT_TOOLS"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
-def run_agent() -> Callable[[Settings], AbstractContextManager[str]]:
+def run_agent() -> Callable[..., AbstractContextManager[str]]:
     return serve
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -169,7 +170,7 @@ def test_reply_length(question: str, hints: Hints | None, tool: str | None) -> N
     if tool is not None:
         messages += [{"role": "assistant", "content": ""}, {"role": "tool", "content": tool}]
     reply = compose(messages, hints)
-    assert 40 <= len(split(reply)) <= 120
+    assert 40 <= len(split(reply)) <= 140
     assert "".join(split(reply)) == reply
     assert ("shipped" in reply) is (tool is not None)
 
@@ -466,13 +467,50 @@ def test_settings() -> None:
     keyed = Settings.from_env({"FRONTDESK_HINTS_KEYS": "a:" + "secret" * 6})
     assert [(key.kid, key.secret) for key in keyed.hints_keys] == [("a", b"secret" * 6)]
     assert "secret" not in repr(keyed)
+    looped = Settings.from_env(
+        {
+            "AGENT_TOOLS": "company",
+            "IDENTITY_HEADER": "x-user",
+            "FRONTDESK_URL": "http://127.0.0.1:8080/v1/",
+            "AGENT_FOLD_OVER_TOKENS": "inf",
+            "AGENT_MAX_STEPS": "2",
+            "DEMO_TOOLS_KEY": "tools-secret",
+            "TOOL_DELAYS_MS": "get_order=300, *=100",
+        }
+    )
+    assert looped == Settings(
+        tools="company",
+        identity_header="x-user",
+        frontdesk_url="http://127.0.0.1:8080",
+        fold_over_tokens=float("inf"),
+        max_steps=2,
+        demo_tools_key="tools-secret",
+        tool_delays_ms={"get_order": 300.0, "*": 100.0},
+    )
+    assert "tools-secret" not in repr(looped)
     assert isinstance(create_app(settings), Starlette)
+    documented = (AGENT / "README.md").read_text("utf-8")
+    source = (AGENT / "settings.py").read_text("utf-8").partition("return cls(")[2]
+    for variable in re.findall('"([A-Za-z]+_[A-Za-z_]+)"', source):
+        assert f"`{variable.upper()}`" in documented, variable
     for wrong in (
         {"BASE_URL": "host/v1"},
         {"SCRIPTED_FIRST_TOKEN_MS": "soon"},
         {"SCRIPTED_PREFILL_MS_PER_TOKEN": "-1"},
         {"SCRIPTED_TOKENS_PER_SECOND": "0"},
         {"FRONTDESK_HINTS_KEYS": "a:short"},
+        {"SCRIPTED_PLANNING_MS": "inf"},
+        {"FRONTDESK_URL": "127.0.0.1:8080"},
+        {"AGENT_STRONG_CONFIDENCE": "80"},
+        {"AGENT_STRONG_CONFIDENCE": "nan"},
+        {"AGENT_MAX_STEPS": "0"},
+        {"AGENT_MAX_STEPS": "2.5"},
+        {"AGENT_PLAN_TIMEOUT_MS": "0"},
+        {"AGENT_TOOL_RESULT_TOKENS": "-1"},
+        {"AGENT_FOLD_OVER_TOKENS": "nan"},
+        {"TOOL_DELAYS_MS": "get_order"},
+        {"TOOL_DELAYS_MS": "get_order=soon"},
+        {"TOOL_DELAYS_MS": "*=-1"},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Settings.from_env(wrong)

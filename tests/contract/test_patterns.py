@@ -9,7 +9,7 @@ from typing import Any
 from servers import ROOT
 
 from edge.normaliser import Normaliser
-from export.desk import load_desk
+from export.desk_reader import load_desk
 from export.guards import guard_data
 from export.slots import slot_data
 from export.tools import tool_entry

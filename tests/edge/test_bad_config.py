@@ -31,6 +31,14 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "auth_check_url": (["'host'", "'ftp://host'"], ADDRESS),
     "auth_check_s": (["0", "'x'", "nan"], SECONDS),
     "hints_keys": (["5", "true", "[5]", "['a']", "'a:b'", "{a = 'b'}"], ""),
+    "tools_base_url": (
+        ["'host'", "''", "'ftp://h'", "'https://u:p@h'", "'https://h?a=b'"],
+        "expected an address",
+    ),
+    "tools_secrets": (
+        ["'x'", "5", "[]", "{lower = 'a'}", "{A = 5}", "{A = 'b c'}", "{'A-B' = 'c'}"],
+        "",
+    ),
     "context_max_tokens": (["-1", "'8k'", "1.5", "true", "10000001"], WHOLE),
     "context_target_tokens": (["-1", "'x'", "[]"], WHOLE),
     "context_max_tool_tokens": (["-1", "nan", "{}"], WHOLE),
@@ -66,7 +74,9 @@ def test_no_setting_is_left_out() -> None:
 @pytest.mark.parametrize(("name", "value", "told"), CASES, ids=lambda value: str(value)[:24])
 def test_a_wrong_value_is_told_with_file_line_and_fix(path: Path, name: str, value: str, told: str) -> None:
     table, _, inner = (
-        name.partition("_") if name.startswith(("upstream_", "hints_", "context_")) else ("", "", name)
+        name.partition("_")
+        if name.startswith(("upstream_", "hints_", "tools_", "context_"))
+        else ("", "", name)
     )
     value = value.replace("'", '"')
     top = f"# {inner} = 1\n[{table}]\n" if table else f"# {inner} = 1\n\n"
@@ -74,7 +84,8 @@ def test_a_wrong_value_is_told_with_file_line_and_fix(path: Path, name: str, val
     shown = f"{table}.{inner}" if table else inner
     assert message.startswith(f"{path}:3: {shown} ")
     assert told in message
-    assert "expected" in message or name == "keys"
+    assert "expected" in message or name in ("keys", "tools_secrets")
+    assert "b c" not in message  # what may be a secret
     assert message.endswith(".")
 
 

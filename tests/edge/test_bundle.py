@@ -55,7 +55,7 @@ def edit(key: str, value: object) -> Callable[[Path], None]:
         (truncate("answers.jsonl"), "is not the file that"),
         (flip("onnx/model_quantized.onnx"), "is not the file that"),
         (flip("tokenizer.json"), "is not the file that"),
-        (edit("schema_version", 2), "schema_version 2; this Frontdesk reads 3. Build the bundle with"),
+        (edit("schema_version", 2), "schema_version 2; this Frontdesk reads 4. Build the bundle with"),
         (edit("schema_version", None), "schema_version None"),
         (edit("files", {}), "lists no files"),
         (edit("topics", [{}]), "cannot be read"),
@@ -110,11 +110,11 @@ def test_topics_that_do_not_fit_the_graph_are_refused(copy: Path) -> None:
 
 
 def test_a_host_with_a_bad_bundle_keeps_the_reason(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from edge.config import Answering
+    from edge.config import Settings
 
     truncate("tokenizer.json")(copy)
     host = Host()
-    host.load(copy, Answering())
+    host.load(Settings(bundle=copy))
     assert host.pipeline is None
     assert "tokenizer.json" in (host.error or "")
     assert "Every turn is forwarded" in caplog.text

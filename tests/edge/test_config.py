@@ -84,9 +84,19 @@ def test_the_names_that_other_programs_share() -> None:
     assert settings.models == {"frontdesk": "env", "other": "kept"}
 
 
+def test_the_port_that_a_platform_sets() -> None:
+    write("port = 1\n")
+    assert load({"PORT": "2"}).port == 2
+    assert load({"PORT": ""}).port == 1
+    assert load({"PORT": "2"}, port="3").port == 3
+    with pytest.raises(ConfigError, match=r"the variable PORT is .tcp://10\.0\.0\.1:80.: expected a whole"):
+        load({"PORT": "tcp://10.0.0.1:80"})
+
+
 def test_our_own_variable_wins_over_the_shared_one() -> None:
     environ = {"BASE_URL": "https://shared", "FRONTDESK_UPSTREAM_BASE_URL": "https://ours"}
-    assert load(environ).upstream.base_url == "https://ours"
+    environ |= {"PORT": "1", "FRONTDESK_PORT": "2"}
+    assert (load(environ).upstream.base_url, load(environ).port) == ("https://ours", 2)
 
 
 def test_a_named_file_must_exist(tmp_path: Path) -> None:

@@ -111,6 +111,14 @@ def test_what_the_examples_carry_is_no_mismatch() -> None:
     assert GUARDS.mismatches("how do i apply", "leave") == []
 
 
+def test_what_fills_a_slot_is_no_mismatch_and_all_else_is() -> None:
+    found = GUARDS.mismatches("没 8 days sunday", "leave", slots=["8 days", "nothing"])
+    assert [hit.value for hit in found] == ["negation", "weekday:sunday"]
+    assert GUARDS.mismatches("8 days sunday", "leave", slots=["8 days", "sunday"]) == []
+    # Its number alone is another signal than the number with its unit.
+    assert [hit.value for hit in GUARDS.mismatches("8 days", "leave", slots=["8"])] == ["number:8 day"]
+
+
 def test_mismatches_say_kind_reason_and_value_in_a_fixed_order() -> None:
     assert GUARDS.mismatches("没 8 days sunday", "leave") == [
         GuardHit("negation", Reason.NEGATION_MISMATCH, "negation"),

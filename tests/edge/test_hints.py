@@ -17,11 +17,16 @@ from edge.hints import (
     HintsError,
     Item,
     Token,
-    format_dictionary,
+    _format_member,
     format_hints,
     parse_dictionary,
     parse_hints,
 )
+
+
+def format_dictionary(members: Any) -> str:
+    return ", ".join(_format_member(key, member) for key, member in members.items())
+
 
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 TOKENS = st.from_regex(r"\A[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]{0,12}\Z").map(Token)
@@ -44,6 +49,8 @@ HINTS = st.builds(
     reason=st.none() | TOKENS,
     tools=st.lists(UNICODE, max_size=4).map(tuple),
     slots=SLOTS,
+    injected=st.lists(UNICODE, max_size=3).map(tuple),
+    prefetch=st.dictionaries(UNICODE, UNICODE, max_size=3),
     complexity=st.none() | TOKENS,
     length=st.none() | TOKENS,
     tier=st.none() | TOKENS | UNICODE,
@@ -104,6 +111,13 @@ def test_slots_are_dropped_first() -> None:
     assert len(header) == MAX_HEADER_BYTES
     assert parse_hints(header) == replace(long, slots={})
     assert parse_hints(format_hints(replace(FULL, slots={"a": "x" * 5000}))) == FULL
+
+
+def test_what_was_called_is_told_by_tool() -> None:
+    called = Hints(injected=("get_order",), prefetch={"pf_1": "get_price", "pf_2": "get_stock"})
+    header = format_hints(called)
+    assert header == 'v=1, injected=("get_order"), prefetch=("pf_1";n="get_price" "pf_2";n="get_stock")'
+    assert parse_hints(header) == called
 
 
 def test_what_is_unknown_is_left_out() -> None:

@@ -219,6 +219,15 @@ def test_the_upstream_key_is_lent_to_this_machine_alone() -> None:
         assert identity.admit(scope)[0].lent_key is lent, address
 
 
+@pytest.mark.parametrize("name", ["forwarded", "via", "x-forwarded-for", "x-real-ip"])
+def test_the_upstream_key_is_not_lent_to_those_for_whom_a_proxy_on_this_machine_asks(name: str) -> None:
+    scope = {"type": "http", "headers": [(name.encode(), b"1.1 x")], "client": ("127.0.0.1", 1)}
+    assert not Identity(Settings()).admit(scope)[0].lent_key
+    key = Settings(auth="keys", keys=(KNOWN,))
+    known = scope | {"headers": [*scope["headers"], (b"authorization", f"Bearer {KEY}".encode())]}
+    assert Identity(key).admit(known)[0].lent_key
+
+
 def checker(status: int, gate: threading.Event | None = None) -> Any:
     def script(received: Received) -> list[Step]:
         known = dict(received.fields).get("authorization") == "Bearer good"

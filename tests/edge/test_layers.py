@@ -18,12 +18,17 @@ def _modules(names: str) -> set[str]:
     return {f"edge.{name}" for name in names.split()}
 
 
-VALUES = _modules("wire query decision complexity errors budget telemetry normaliser accept conversation")
-PARTS = _modules("router bundle guards hints moments amounts doubts slots sse stages context")
+VALUES = _modules(
+    "wire query decision complexity errors budget telemetry normaliser accept conversation markdown"
+)
+PARTS = _modules(
+    "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch templates "
+    "template_syntax config context"
+)
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
 LAZY = {"edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"}, "edge.serve": {"uvicorn"}}
-UPPER = _modules("pipeline host classify forward exchange endpoints app cli flags serve")
+UPPER = _modules("pipeline host classify forward exchange execution outbound endpoints app cli flags serve")
 ALLOWED = sys.stdlib_module_names | {"numpy", "onnxruntime", "tokenizers", "starlette", "httpx2", "edge"}
 
 

@@ -187,6 +187,7 @@ def test_the_counts_by_hand() -> None:
         "modes": {"observe": 3, "decided": 2},
         "waited_ms": {"turns": 2, "p50": 1000.0, "p90": 1160.0},
         "completion_tokens": 10,
+        "tools": {},
         "skipped_lines": 4,
     }
     shown = table(observed)

@@ -14,7 +14,7 @@ from edge.decision import Filled, Missing
 from edge.hints import MAX_HEADER_BYTES, Hints, format_hints, parse_hints
 from edge.normaliser import Normaliser
 from edge.query import Query
-from edge.slots import MAX_VALUE_CHARACTERS, SlotFiller, SlotValue
+from edge.slots import MAX_VALUE_CHARACTERS, SlotFiller, SlotSet, SlotValue
 from export.slots import slot_data
 from export.tools import tool_entry
 
@@ -65,7 +65,8 @@ def filler(**tools: Mapping[str, Any]) -> SlotFiller:
         {"name": name, "description": "d", "method": "GET", "url": "http://x", "slots": slots}
         for name, slots in tools.items()
     ]
-    return SlotFiller.of_data([tool_entry(tool, NORMALISER) for tool in made], DATA, NORMALISER)
+    sets = {tool["name"]: SlotSet.of_data(tool_entry(tool, NORMALISER)) for tool in made}
+    return SlotFiller.of_data(sets, DATA, NORMALISER)
 
 
 EACH = filler(**{name: {name: entry} for name, entry in SLOTS.items()})
@@ -326,6 +327,18 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
         ("09:30", "09:30"),
         ("9:30", "?ambiguous"),
         ("at noon", "12:00"),
+        ("at 4", "?ambiguous"),
+        ("at 4 today", "?ambiguous"),
+        ("free at 2 this afternoon for four", "?ambiguous"),
+        ("at about 3, please", "?ambiguous"),
+        ("at 14 on Friday", "14:00"),
+        ("at 4pm", "16:00"),
+        ("from 2 to 4pm", "?ambiguous"),
+        ("2-4 pm", "?ambiguous"),
+        ("between 2:30 and 4 pm", "?ambiguous"),
+        ("from 14 until 15 o'clock", "?ambiguous"),
+        ("at 9 people", "?not_said"),
+        ("at 12 Nanjing Road", "?not_said"),
         ("下午三点", "15:00"),
         ("下午３点半", "15:30"),
         ("明早九点一刻", "09:15"),
@@ -396,6 +409,12 @@ CASES: dict[str, list[tuple[str, SlotValue]]] = {
         ("1,024", 1024),
         ("200 usd", 200),
         ("1美金多少钱", 1),
+        ("3 million won", 3_000_000),
+        ("1.5 billion", 1_500_000_000),
+        ("3百万韩元", 3_000_000),
+        ("5 k yen", 5000),
+        ("12 thousand", 12_000),
+        ("3 milligrams", 3),
         ("version 1.2.3", "?not_said"),
         ("a1b", "?not_said"),
         ("one of them", "?not_said"),

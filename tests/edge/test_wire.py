@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from edge.decision import Answer
 from edge.errors import BadRequest
 from edge.normaliser import Lang
-from edge.wire import check_messages, completion_events, completion_json, json_bytes, parse_chat, with_model
+from edge.wire import check_messages, completion_events, completion_json, edited_body, json_bytes, parse_chat
 
 TURN = '[{"role":"user","content":"hi"}]'
 # Text as UTF-8 can carry it: an answer is read from a UTF-8 file.
@@ -105,17 +105,17 @@ def test_whole_completion_has_the_shape_of_openai() -> None:
     assert completion.usage == CompletionUsage(prompt_tokens=3, completion_tokens=7, total_tokens=10)
 
 
-def test_with_model_keeps_everything_else() -> None:
+def test_an_edited_body_keeps_everything_else() -> None:
     body = (
         '{"zeta":1,"model":"a","big":123456789012345678901234567890,'
         '"messages":[{"role":"user","content":"\\ud800 你好 \U0001f600"}],"x":{"b":null,"a":[1.5,true]}}'
     )
-    changed = with_model(parse_chat(body.encode()), "b")
+    changed = edited_body({**parse_chat(body.encode()), "model": "b"})
     assert changed.decode() == body.replace('"a","big"', '"b","big"')
 
 
-def test_with_model_appends_a_missing_model() -> None:
-    assert with_model({"a": 1}, "b") == b'{"a":1,"model":"b"}'
+def test_an_edited_body_appends_what_is_new() -> None:
+    assert edited_body({"a": 1, "model": "b"}) == b'{"a":1,"model":"b"}'
 
 
 @given(st.text(st.characters()))
@@ -129,7 +129,7 @@ def test_deep_json_is_read_and_written_or_refused(depth: int) -> None:
     refused: BadRequest | None = None
     written = b""
     try:
-        written = with_model(parse_chat(body), "m")
+        written = edited_body({**parse_chat(body), "model": "m"})
     except BadRequest as error:
         refused = error
     if refused is None:

@@ -16,7 +16,8 @@ from export.advice.gaps import alikeness, find_gaps
 from export.advice.judged import Example, Judged, judge
 from export.advice.needs import find_needs, more_examples
 from export.check import Finding
-from export.desk import Desk, DeskTopic, load_desk
+from export.desk import Desk, DeskTopic
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 
 ROOT = Path(__file__).parents[2]

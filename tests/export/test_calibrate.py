@@ -12,7 +12,8 @@ from edge.decision import Reason
 from edge.normaliser import Lang
 from edge.query import Turn
 from export.calibrate import MARGIN, answers_of, calibrate, opened, sample
-from export.desk import Desk, DeskTopic, Risk, load_desk
+from export.desk import Desk, DeskTopic, Risk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.judged import Judged
 from export.risk import NOTHING, answers_to_prove, upper_bound
@@ -20,6 +21,7 @@ from export.train import train_desk
 
 EN, ZH = Lang.EN, Lang.ZH
 RATE = 0.05
+ANSWERS = {EN: "text", ZH: "text"}
 
 
 def desk(
@@ -30,7 +32,7 @@ def desk(
 ) -> Desk:
     """A desk that states 5 % at 95 %; its topics are answered where they do not say otherwise."""
     made = tuple(
-        replace(DeskTopic(id_, {}, "answer", {}, {}), **changes)  # type: ignore[arg-type]
+        replace(DeskTopic(id_, {}, "answer", {}, ANSWERS), **changes)  # type: ignore[arg-type]
         for id_, changes in (topics or {"hours": {}, "chat": {"route": "agent"}}).items()
     )
     return Desk(

@@ -1,5 +1,6 @@
 """What ``frontdesk check`` says of held-out questions that are nearly a training text or each other."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from edge.normaliser import Lang
@@ -101,4 +102,57 @@ def test_languages_and_parts_of_the_traffic_without_questions() -> None:
     assert uncalibrated(shares, *both[::2]) == [
         "No calibration questions in zh: nothing can be proven, and with `unproven: forward` only "
         "exact texts are answered; write some hundred."
+    ]
+
+
+# --- what is not answered, and not called --------------------------------------------------------------
+
+
+def told(topic: DeskTopic, *tools: dict[str, object]) -> list[str]:
+    """What is said of a desk in two languages with one topic, but for its few examples and questions."""
+    desk = Desk(Path("d"), "d", (Lang.EN, Lang.ZH), (topic,), tools)
+    return [f.message for f in check_desk(desk) if f.kind in ("answer", "uncalled") and f.level == "warning"]
+
+
+def tool(name: str, use: str = "answer", **slots: dict[str, object]) -> dict[str, object]:
+    return {"name": name, "use": use, "slots": slots}
+
+
+ORDER = DeskTopic("order", {}, "tool", {}, {}, tools=("get",), template={Lang.EN: "{get.state}"})
+
+
+def test_what_may_be_answered_and_has_no_text_in_a_language() -> None:
+    assert told(DeskTopic("hours", {}, "answer", {}, {Lang.EN: "At 9."})) == [
+        "hours has no answer in zh: such turns are forwarded."
+    ]
+    assert told(ORDER, tool("get")) == [
+        "order has no template for get with use: answer in zh: such turns are forwarded."
+    ]
+    # One of two tools may answer: then the topic has no template in any language.
+    both = replace(ORDER, tools=("get", "more"), template={})
+    assert told(both, tool("get"), tool("more", "inject")) == [
+        f"order has no template for get with use: answer in {lang}: such turns are forwarded."
+        for lang in ("en", "zh")
+    ]
+    assert told(replace(ORDER, template={}), tool("get", "inject")) == []
+    assert told(replace(ORDER, route="agent", template={}), tool("get")) == []
+
+
+def test_tools_that_no_question_can_call() -> None:
+    topic = replace(ORDER, template={Lang.EN: "x", Lang.ZH: "x"})
+    cities = {"values": {"rome": ["Rome"], "oslo": ["Oslo"]}}
+    never = "get is never called: its slot a "
+    assert told(topic, tool("get", a={"type": "string"})) == [
+        never + "takes any words; give it a pattern, values or a format, or a default."
+    ]
+    assert told(topic, tool("get", "suggest", a={"type": "string"})) == []
+    for fine in ({"required": False}, {"default": "x"}, {"pattern": "[0-9]{4}"}, {"user": True}):
+        assert told(topic, tool("get", a={"type": "string", **fine})) == []
+    shared = told(topic, tool("get", a=cities, b={**cities, "required": False}))
+    assert shared == [
+        never + "has no word that another slot has not, too, so that none tells which is meant."
+    ]
+    assert told(topic, tool("get", a=cities, b={"values": {"rome": ["Rome"]}})) == [
+        never.replace(" a ", " b ")
+        + "has no word that another slot has not, too, so that none tells which is meant."
     ]

@@ -10,7 +10,8 @@ from tiny_base import few_pools, write_desk
 from edge.decision import Reason
 from edge.normaliser import Lang
 from export.cross_fit import cross_fit
-from export.desk import OUT_OF_SCOPE, Desk, load_desk
+from export.desk import OUT_OF_SCOPE, Desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.fit import examples_of, fit_desk
 from export.heads import FOLDS

@@ -8,7 +8,7 @@ import pytest
 from edge.errors import DeskError
 from edge.normaliser import Lang
 from export.check import check_desk
-from export.desk import load_desk
+from export.desk_reader import load_desk
 
 HEAD = "name: tiny\nlanguages: [en, zh]\n"
 TOPIC = """\
@@ -346,7 +346,10 @@ def test_the_demo_desk_has_nothing_to_complain_about_and_what_it_promises() -> N
     assert (routes.count("answer"), routes.count("tool"), routes.count("agent")) == (44, 14, 14)
     assert all(len(topic.examples[lang]) >= 20 for topic in desk.topics for lang in desk.languages)
     assert {topic.volatility for topic in desk.topics} == {"static", "daily", "live", "personal"}
-    assert all(topic.answer.keys() == set(desk.languages) for topic in desk.topics if topic.route == "answer")
+    assert all(topic.answerable == set(desk.languages) for topic in desk.topics if topic.route == "answer")
+    assert (
+        sum(topic.answerable == set(desk.languages) for topic in desk.topics if topic.route == "tool") == 12
+    )
     for questions, least in ((desk.calibrate, (0.13, 0.06, 0.15)), (desk.test, (0.25, 0.12, 0.12))):
         assert len(questions) >= 600
         kinds = [question.kind for question in questions]
@@ -354,6 +357,88 @@ def test_the_demo_desk_has_nothing_to_complain_about_and_what_it_promises() -> N
         assert all(share >= wanted for share, wanted in zip(shares, least, strict=True)), shares
         asked = {question.topic for question in questions}
         assert asked >= {topic.id for topic in desk.topics}
+
+
+TOOL_TOPIC = """\
+- id: order
+  route: tool
+  tools: [get_order]
+  examples: {en: ["where is my order"], zh: ["订单到哪了"]}
+  template:
+    en: "Order {slots.id} is {get_order.state}."
+    zh: "订单 {slots.id}：{get_order.state}。"
+"""
+TOOL = """\
+- {name: get_order, description: d, method: GET, url: '/o/{id}', use: answer, slots: {id: {pattern: '[0-9]{4}'}}}
+"""
+
+
+def test_a_template_makes_a_topic_answerable_in_its_languages(tmp_path: Path) -> None:
+    [topic] = load_desk(write(tmp_path, topics=TOOL_TOPIC, tools_yaml=TOOL)).topics
+    assert topic.template[Lang.EN] == "Order {slots.id} is {get_order.state}."
+    assert topic.answerable == {Lang.EN, Lang.ZH}
+    english = TOOL_TOPIC.rsplit("    zh:", 1)[0]
+    [topic] = load_desk(write(tmp_path, topics=english, tools_yaml=TOOL)).topics
+    assert topic.answerable == {Lang.EN}
+    without = TOOL_TOPIC.partition("  template:")[0]
+    for use in ("answer", "inject"):  # no template, no answer
+        [topic] = load_desk(write(tmp_path, topics=without, tools_yaml=TOOL.replace("answer", use))).topics
+        assert topic.answerable == frozenset()
+    [topic] = load_desk(write(tmp_path, topics=TOPIC)).topics
+    assert topic.answerable == {Lang.EN, Lang.ZH}
+
+
+@pytest.mark.parametrize(
+    ("topics", "tools", "expected"),
+    [
+        (
+            TOOL_TOPIC,
+            TOOL.replace("use: answer", "use: inject"),
+            "5: 'template' needs every tool's word that it may answer; write use: answer at get_order",
+        ),
+        (
+            TOOL_TOPIC.replace("[get_order]", "[get_order, get_more]"),
+            TOOL + TOOL.replace("get_order", "get_more").replace(" use: answer,", ""),
+            "5: 'template' needs every tool's word that it may answer; write use: answer at get_more",
+        ),
+        (
+            TOOL_TOPIC.replace("route: tool", "route: agent"),
+            TOOL,
+            "5: 'template' belongs to route 'tool', the route here is 'agent'",
+        ),
+        (
+            TOPIC + "  template: {en: x}\n",
+            TOOL,
+            "8: 'template' belongs to route 'tool', the route here is 'answer'",
+        ),
+        (
+            TOOL_TOPIC.replace("{get_order.state}。", "{get_order.state。"),
+            TOOL,
+            "7: 'template.zh' cannot be read: ",
+        ),
+        (
+            TOOL_TOPIC.replace("is {get_order", "is {get_stock"),
+            TOOL,
+            "6: 'template.en' holds {get_stock.state}",
+        ),
+        (
+            TOOL_TOPIC.replace("Order {slots.id}", "Order {slots.no}"),
+            TOOL,
+            "6: 'template.en' holds {slots.no}",
+        ),
+        (
+            TOOL_TOPIC.replace("    en:", "    fr:", 1),
+            TOOL,
+            "5: 'template' must hold a text that is not empty",
+        ),
+        (TOOL_TOPIC.partition("  template:")[0] + "  template: x\n", TOOL, "5: 'template' must hold a text"),
+    ],
+)
+def test_a_wrong_template_is_named_with_its_line(
+    tmp_path: Path, topics: str, tools: str, expected: str
+) -> None:
+    found = problems(write(tmp_path, topics=topics, tools_yaml=tools))
+    assert any(problem.startswith(f"/topics/a.yaml:{expected}") for problem in found), found
 
 
 def test_more_examples_stand_one_a_line(tmp_path: Path) -> None:

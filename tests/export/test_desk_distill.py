@@ -15,7 +15,7 @@ from edge.cli import main
 from edge.errors import BundleError
 from edge.host import open_pipeline
 from edge.query import Query
-from export.desk import load_desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.graph import encoder_graph
 

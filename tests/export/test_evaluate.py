@@ -6,14 +6,14 @@ import pytest
 from judged_rows import HISTORY, row
 
 from edge.bundle import Bundle, Topic
-from edge.decision import Reason
+from edge.decision import Answer, Reason
 from edge.normaliser import Lang
 from edge.pipeline import Pipeline
 from export.desk import Question
+from export.eval_table import WORST, table
 from export.evaluate import (
     POINTS,
     SHARES,
-    WORST,
     Bin,
     Confusion,
     Evaluation,
@@ -22,7 +22,6 @@ from export.evaluate import (
     TopicRow,
     evaluate,
     summarise,
-    table,
 )
 from export.judged import Judged
 from export.risk import upper_bound
@@ -49,7 +48,8 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def bundle(demo: Pipeline) -> Bundle:
-    return replace(demo.runtime.bundle, topics=TOPICS, languages=(Lang.EN, ZH))
+    answers = {(t, lang): Answer(t, lang, "text", 1) for t in ("hours", "pay") for lang in (Lang.EN, ZH)}
+    return replace(demo.runtime.bundle, topics=TOPICS, languages=(Lang.EN, ZH), answers=answers, tools={})
 
 
 @pytest.fixture(scope="module")

@@ -83,10 +83,12 @@ def test_a_guard_is_named_where_it_alone_is_against_an_answer(demo: Pipeline) ->
 
 def test_other_routes_and_unread_texts_are_neither_open_nor_stopped(demo: Pipeline) -> None:
     pipeline = with_threshold(demo, OPEN)
-    routed = ask(pipeline, "订单 1024 到哪了", "shop.order_status", Lang.ZH)
+    routed = ask(pipeline, "帮我看看上个月的工资条", "staff.payslip", Lang.ZH)
     assert routed.decision.reason is Reason.TOPIC_FORWARDS
     unread = ask(pipeline, "几点上班" * 40, lang=Lang.ZH)
     assert (unread.decision.reading, unread.confidence) == (None, 0.0)
+    by_tools = ask(pipeline, "订单 1024 到哪了", "shop.order_status", Lang.ZH)
+    assert (by_tools.answered, by_tools.open, by_tools.right) == (True, True, True)
     for judged in (routed, unread):
         assert (judged.answered, judged.open, judged.stopped_by) == (False, False, frozenset())
 

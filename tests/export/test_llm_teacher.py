@@ -17,7 +17,8 @@ from tiny_base import few_pools, write_desk
 
 from edge.cli import main
 from edge.errors import DeskError, LLMError
-from export.desk import Desk, load_desk
+from export.desk import Desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.llm_teacher import teach
 from export.traffic import Taught
@@ -139,7 +140,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(
 KILLED = """
 import sys
 from pathlib import Path
-from export.desk import load_desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.llm import Llm
 from export.llm_teacher import teach

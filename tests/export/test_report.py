@@ -23,6 +23,7 @@ from export.report.charts import axis
 from export.report.steps import steps
 from export.report.subject import Promise
 from export.report.words import LANGS, Words, esc, texts
+from export.tool_gates import Gate
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "models/demo"
@@ -37,6 +38,7 @@ PARTS = (
     "confusions",
     "reasons",
     "guards",
+    "tools",
     "reliability",
     "speed",
 )
@@ -83,6 +85,7 @@ EVALUATION = Evaluation(
     confusions=(Confusion("t.one", "t.two", 4, NASTY),),
     guards=(GuardRow("number", 12, 0, 12), GuardRow("a_new_guard", 0, 1, 1)),
     ms=tuple(i / 30 for i in range(101)),
+    tools=(Gate(NASTY, "prefetch", "en", 0.4, 9, 8, 0.57), Gate("get", "inject", "zh", None, 0, 0, 0.0)),
 )
 PROMISE = Promise("zh", "zh", 0.7, 0.03, False, 0.01, 400, 2, 900, 120)
 SUBJECT = Subject(
@@ -103,7 +106,7 @@ SUBJECT = Subject(
     ),
     languages=("en", "zh"),
     answer_unproven=False,
-    routes={"t.one": "answer", "t.two": "answer"},
+    answerable=frozenset({"t.one", "t.two"}),
     titles={"t.one": {"en": NASTY, "zh": "一"}},
     sizes={"router": 14_000_000, "other": 5},
 )
@@ -213,6 +216,8 @@ def test_every_text_is_used() -> None:
         "size.",
         "steps.",
         "reliability.",
+        "tools.",
+        "level.",
     )
     unused = [key for key in texts() if f'"{key}"' not in code and f"'{key}'" not in code]
     assert [
@@ -245,7 +250,9 @@ def test_equal_subjects_give_equal_pages() -> None:
 
 def test_an_evaluation_without_anything_has_a_page_too() -> None:
     empty = Evaluation((), 0.0, (), {}, 0.0, 0.0)
-    bare = replace(SUBJECT, evaluation=empty, stated=Stated(0.95, {}, ()), sizes={}, titles={}, routes={})
+    bare = replace(
+        SUBJECT, evaluation=empty, stated=Stated(0.95, {}, ()), sizes={}, titles={}, answerable=frozenset()
+    )
     page = Page(render(bare))
     assert "svg" not in {tag for tag, _ in page.tags}
 

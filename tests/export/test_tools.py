@@ -1,151 +1,120 @@
-"""Declarations of slots: what is wrong is named with file and line, and what is right is compiled."""
+"""What a tool declares: each fault is named with file, line and fix; what is right loads in the runtime."""
 
-import re
 from pathlib import Path
 
 import pytest
 from test_desk import problems, write
 
-from edge.normaliser import Normaliser
-from edge.slots import Kind, Slot
-from export.desk import load_desk
-from export.patterns import problem_of, trie
-from export.slots import slot_data, unit_names
-from export.tools import slot_entry, tool_entry
+from edge.decision import Level
+from edge.normaliser import Lang, Normaliser
+from edge.tools import Tool
+from export.desk_reader import load_desk
+from export.tool_gates import gate_entry
+from export.tools import DEFAULTS, USES, tool_entry
 
 TOOL = """\
 - name: get
   description: d
   method: GET
-  url: 'http://x/{a}'
-  slots:
-    a: {type: string, pattern: '[0-9]{4}'}
+  url: /orders
 """
 
 
-def slotted(declaration: str, name: str = "a") -> str:
-    return TOOL.replace("a: {type: string, pattern: '[0-9]{4}'}", f"{name}: {declaration}")
-
-
 @pytest.mark.parametrize(
-    ("tools", "expected"),
+    ("more", "expected"),
     [
-        (slotted("{type: text}"), "6: 'a.type' must be one of string, integer, number, boolean, got 'text'"),
-        (slotted("5"), "6: 'a' must be a mapping"),
-        (slotted("{pattern: '('}"), "6: 'a.pattern' is no regular expression"),
-        (slotted("{pattern: '\\d{4}'}"), "6: 'a.pattern' holds '\\\\d', which Python and JavaScript read"),
-        (slotted("{pattern: '(?P<x>[0-9])'}"), "6: 'a.pattern' holds '(?P'"),
-        (slotted("{pattern: '[0-9]++'}"), "6: 'a.pattern' holds '++'"),
-        (slotted("{pattern: '[0-9]{,4}'}"), "6: 'a.pattern' holds '{,'"),
-        (slotted("{pattern: 'a\\#[0-9]'}"), "6: 'a.pattern' holds '\\\\#'"),
-        (slotted("{pattern: '^[0-9]{4}$'}"), "6: 'a.pattern' holds ^, $"),
-        (slotted("{pattern: '([0-9])\\1'}"), "6: 'a.pattern' holds ^, $, a reference"),
-        (slotted("{pattern: '[0-9]+'}"), "6: 'a.pattern' matches texts of more than 64 characters"),
-        (slotted("{pattern: '[0-9]*'}"), "6: 'a.pattern' matches the empty text"),
-        (slotted("{pattern: '([0-9]{1,8}){1,8}'}"), "6: 'a.pattern' can match one text in too many ways"),
-        (slotted("{pattern: '(a|a){1,30}'}"), "6: 'a.pattern' can match one text in too many ways"),
-        (slotted("{pattern: 5}"), "6: 'a.pattern' must be a text, got 5"),
-        (slotted("{type: integer, pattern: '[0-9]{4}'}"), "6: 'a.type' must be string with 'pattern'"),
-        (slotted("{values: {x: []}}"), "6: 'a.values' must list for each value the words"),
-        (slotted("{values: {}}"), "6: 'a.values' must list for each value the words"),
-        (slotted("{values: [x]}"), "6: 'a.values' must list for each value the words"),
-        (slotted("{values: {x: [5]}}"), "6: 'a.values' must list for each value the words"),
-        (slotted("{values: {x: ['\u200b']}}"), "6: 'a.values' hold '\\u200b', of which nothing is left"),
-        (slotted("{values: {x: [One], y: [one]}}"), "6: 'a.values' take 'one' for 'x' and for 'y'"),
-        (slotted("{values: {yes: [sure]}}"), "6: 'a.values' has a key that YAML reads as true or false"),
-        (slotted(f"{{values: {{{'x' * 65}: [x]}}}}"), "6: 'a' cannot be used"),
-        (slotted("{enum: []}"), "6: 'a.enum' must be a list of values"),
-        (slotted("{enum: [1]}"), "6: 'a.enum' must hold texts"),
-        (slotted("{type: boolean}"), "6: 'a.type' boolean needs 'values'"),
-        (slotted("{format: day}"), "6: 'a.format' must be one of date, month, time, got 'day'"),
-        (slotted("{format: date, pattern: 'x'}"), "6: 'a.format' and 'pattern' both say how"),
-        (slotted("{format: time, when: past}"), "6: 'a.when' belongs to format date or month"),
-        (slotted("{format: date, when: now}"), "6: 'a.when' must be past or future"),
-        (slotted("{type: integer, unit: parsec}"), "6: 'a.unit' must be one of day, week"),
-        (slotted("{unit: day}"), "6: 'a.unit' belongs to type integer or number"),
-        (slotted("{type: integer, minimum: x}"), "6: 'a' cannot be used: the slot a: 'minimum'"),
-        (slotted("{pattern: '[0-9]{4}', default: abcd}"), "6: 'a.default' cannot be used"),
-        (slotted("{type: integer, maximum: 5, default: 6}"), "6: 'a.default' cannot be used"),
-        (slotted("{required: maybe}"), "6: 'a.required' must be true or false"),
-        (slotted("{colour: red}"), "6: 'a.colour' is no key of a slot"),
-        (slotted("{type: string}", "a b"), "6: 'a b' is no name of a slot"),
-        (slotted("{type: string}", "b"), "4: 'url' holds {a}, and there is no such slot"),
-        (slotted("{type: string}", "b"), "6: 'b' is not in the url; write {b} where it goes"),
+        ("use: call", "5: 'use' must be one of suggest, prefetch, inject, answer, got 'call'"),
+        ("use: [answer]", "5: 'use' must be one of suggest"),
         (
-            TOOL.replace("slots:\n    a: {type: string, pattern: '[0-9]{4}'}", "slots: [a]"),
-            "5: 'slots' must map",
+            "use: answer\n  effects: write",
+            "5: 'use' 'answer' calls the tool, and only tools with effects: read",
         ),
-        (TOOL.partition("  slots")[0], "4: 'url' holds {a}"),
-        (slotted("{user: true}") + "  scope: public\n", "6: 'a.user' means the caller, so the tool's scope"),
-        (slotted("{user: true, default: x}"), "6: 'a.default' is not for a slot that only the caller"),
-        (slotted("{user: true, pattern: 'x'}"), "6: 'a.user' and 'pattern' both say how"),
+        ("effects: delete", "5: 'effects' must be one of read, write, got 'delete'"),
+        ("scope: tenant", "5: 'scope' must be one of user, public"),
+        ("credential: authorization", "5: 'credential' must be header:NAME"),
+        ("credential: 'header:'", "5: 'credential' must be header:NAME"),
+        ("credential: 'header:a b'", "5: 'credential' must be header:NAME"),
+        ("credential: 'secret:demo'", "5: 'credential' must be header:NAME"),
+        ("credential: 'secret:1A'", "5: 'credential' must be header:NAME"),
+        ("credential: {secret: A}", "5: 'credential' must be header:NAME"),
+        *(
+            (f"credential: 'header:{name}'", "5: 'credential' must be header:NAME")
+            for name in ("Host", "content-length", "Transfer-Encoding", "X-Frontdesk-User", "accept-encoding")
+        ),
+        ("timeout_ms: 0", "5: 'timeout_ms' must be whole milliseconds from 1 to 60000, got 0"),
+        ("timeout_ms: 60001", "5: 'timeout_ms' must be whole milliseconds"),
+        ("timeout_ms: 1.5", "5: 'timeout_ms' must be whole milliseconds"),
+        ("timeout_ms: true", "5: 'timeout_ms' must be whole milliseconds"),
+        ("max_concurrency: 0", "5: 'max_concurrency' must be a whole number from 1"),
+        ("rate: 0", "5: 'rate' must be calls a second, more than 0"),
+        ("rate: fast", "5: 'rate' must be calls a second"),
+        ("cost: -1", "5: 'cost' must be milliseconds, 0 or more"),
+        ("cost: .inf", "5: 'cost' must hold what JSON can"),
+        ("cost: 2027-01-01", "5: 'cost' must hold what JSON can"),
+        ("cache_s: -1", "5: 'cache_s' must be seconds from 0 to 86400"),
+        ("cache_s: 86401", "5: 'cache_s' must be seconds from 0 to 86400"),
+        ("cache_s: daily", "5: 'cache_s' must be seconds"),
+        ("owner: [user]", "5: 'owner' must be the name of a field"),
+        ("owner: ' '", "5: 'owner' must be the name of a field"),
         (
-            slotted("{type: string}", "user").replace("{a}", "{user}") + "  scope: public\n",
-            "6: 'user.user' means the caller",
+            "owner: user\n  scope: public",
+            "5: 'owner' names whose result it is, so the tool's scope must be user",
         ),
-        (TOOL + TOOL, "7: 'name' 'get' is another tool's, too"),
+        ("retries: 3", "5: 'retries' is no key of a tool; its keys are cache_s, cost"),
     ],
 )
-def test_a_wrong_slot_is_named_with_its_line(tmp_path: Path, tools: str, expected: str) -> None:
-    found = problems(write(tmp_path, tools_yaml=tools))
+def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, more: str, expected: str) -> None:
+    found = problems(write(tmp_path, tools_yaml=f"{TOOL}  {more}\n"))
     assert any(problem.startswith(f"/tools.yaml:{expected}") for problem in found), found
 
 
+@pytest.mark.parametrize("use", USES[1:])
 @pytest.mark.parametrize(
-    ("declaration", "kind"),
+    ("old", "new", "expected"),
     [
-        ("{type: string, pattern: '[0-9]{4,12}'}", Kind.PATTERN),
-        ("{pattern: '[^/]{2,40}'}", Kind.FREE),
-        ("{type: string}", Kind.FREE),
-        ("{enum: [a, b]}", Kind.VALUES),
-        ("{type: boolean, values: {true: [sure], false: [nope]}}", Kind.VALUES),
-        ("{type: integer, values: {1: [one], 2: [two]}}", Kind.VALUES),
-        ("{type: integer, enum: [1, 2]}", Kind.NUMBER),
-        ("{type: number, unit: yuan, minimum: 0, default: 1.5}", Kind.NUMBER),
-        ("{format: date, when: future, default: '2025-01-01'}", Kind.DATE),
-        ("{format: month, pattern: null}", Kind.MONTH),
-        ("{user: true, description: who}", Kind.CALLER),
+        (
+            "GET",
+            "PUT",
+            "5: 'use' '{use}' calls the tool by GET or POST, got method 'PUT'; write use: suggest",
+        ),
+        ("name: get", "name: get.order", "1: 'name' of a tool that is called must match"),
+        ("name: get", "name: slots", "1: 'name' of a tool that is called must match"),
     ],
 )
-def test_a_right_slot_is_compiled(tmp_path: Path, declaration: str, kind: Kind) -> None:
-    [tool] = load_desk(write(tmp_path, tools_yaml=slotted(declaration))).tools
-    [entry] = tool_entry(tool, Normaliser())["slots"]
-    assert Slot.of_data(entry).kind is kind
+def test_a_called_tool_must_be_one_that_can_be(
+    tmp_path: Path, use: str, old: str, new: str, expected: str
+) -> None:
+    tools = TOOL.replace(old, new)
+    found = problems(write(tmp_path, tools_yaml=f"{tools}  use: {use}\n"))
+    assert any(problem.startswith(f"/tools.yaml:{expected.format(use=use)}") for problem in found), found
+    assert load_desk(write(tmp_path, tools_yaml=tools)).tools  # to suggest, it may be any
 
 
-def test_a_body_needs_no_placeholder(tmp_path: Path) -> None:
-    tools = TOOL.replace("GET", "POST").replace("/{a}", "")
-    assert len(load_desk(write(tmp_path, tools_yaml=tools)).tools) == 1
+@pytest.mark.parametrize(
+    "more",
+    [
+        *(f"use: {use}" for use in USES),
+        "use: answer\n  credential: 'header:Authorization'",
+        "use: answer\n  credential: 'secret:DEMO_KEY_2'",
+        "use: inject\n  owner: user\n  timeout_ms: 60000\n  max_concurrency: 1\n  rate: 0.5\n  cost: 0\n  cache_s: 86400",
+        "use: prefetch\n  scope: public\n  timeout_ms: 1\n  cache_s: 0.5\n  rate: 100",
+        "effects: write\n  method: POST",
+        "use:\n  credential:\n  timeout_ms:\n  rate:\n  owner:\n  slots:\n  cost:\n  cache_s:\n  scope:\n  effects:",
+    ],
+)
+def test_what_is_right_loads_in_the_runtime(tmp_path: Path, more: str) -> None:
+    tools = TOOL.replace("  method: GET\n", "") if "method" in more else TOOL
+    [tool] = load_desk(write(tmp_path, tools_yaml=f"{tools}  {more}\n")).tools
+    entry = tool_entry(tool, Normaliser()) | gate_entry((), tool, (Lang.EN,))
+    assert Tool.of_data(entry).use is Level.of(str(tool.get("use") or "suggest"))
 
 
-def test_words_that_fold_into_one_another_mean_nothing() -> None:
-    entry = {"values": {"a": ["雲", "x"], "b": ["云"]}}
-    assert slot_entry("s", entry, Normaliser("雲", "云"))["terms"] == {"x": "a"}
-
-
-def test_the_longest_word_wins_and_words_end_where_they_end() -> None:
-    found = re.compile(trie(["x1", "x1 pro", "x1手机", "云"], "(?![a-z0-9])")).findall(
-        "x1 pro x1 x1手机 x12 云1"
-    )
-    assert found == ["x1 pro", "x1", "x1手机", "云"]
-
-
-def test_an_operators_pattern_is_judged() -> None:
-    assert problem_of("[A-Z]{2}-[0-9]{1,8}", 64) is None
-    assert problem_of(r"[0-9]{1,9}(\.[0-9]{1,2})?", 64) is None
-    assert "too many ways" in (problem_of("(?:a?b){1,30}", 64) or "")
-
-
-def test_the_data_are_json_and_name_their_units() -> None:
-    data = slot_data()
-    assert {rule["as"] for rule in data["rules"]} >= {"date", "month", "weekday", "clock", "noise"}
-    assert all(rule["if"] and re.compile(rule["if"]) for rule in data["rules"])
-    assert set(unit_names()) == set(data["amounts"]["units"].values())
-
-
-def test_patterns_that_only_one_host_reads_are_refused(tmp_path: Path) -> None:
-    source = tmp_path / "slots.yaml"
-    text = (Path(__file__).parents[2] / "export/slots.yaml").read_text("utf-8")
-    source.write_text(text.replace("24/7|", r"24/7|\\b|".replace("\\\\", "\\")), "utf-8")
-    with pytest.raises(ValueError, match="not read alike"):
-        slot_data(source)
+def test_a_tool_is_compiled_with_its_defaults(tmp_path: Path) -> None:
+    tools = TOOL.replace("GET", "get") + "  credential: 'header:X-Api-Key'\n  cost:\n"
+    [tool] = load_desk(write(tmp_path, tools_yaml=tools)).tools
+    assert tool_entry(tool, Normaliser()) == {
+        "name": "get", "description": "d", "method": "GET", "url": "/orders", "slots": [], "effects": "read",
+        "scope": "user", "use": "suggest", "credential": "header:x-api-key", "timeout_ms": 2000,
+        "max_concurrency": 8, "rate": None, "cost": 500, "cache_s": 0, "owner": None,
+    }  # fmt: skip
+    assert Level.of(DEFAULTS["use"]) is Level.SUGGEST

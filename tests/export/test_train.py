@@ -18,7 +18,7 @@ from edge.host import open_pipeline
 from edge.query import Query
 from export.card import bundle_card
 from export.compose import EXIT_THRESHOLDS, NEVER
-from export.desk import load_desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.fit import answered_by
 from export.opened import may_leave_early
@@ -131,7 +131,7 @@ def test_the_card_and_the_evaluation_are_written(built: Bundle) -> None:
     report = json.loads((built.folder / "evaluation.json").read_text("utf-8"))
     assert list(report) == [
         "schema_version", "tuned", "risk", "traffic", "delta_of_each", "answers_to_prove", "thresholds",
-        "exits", "test", "cross_fitted",
+        "exits", "test", "cross_fitted", "tools",
     ]  # fmt: skip
     assert (report["traffic"], report["answers_to_prove"]) == ({}, 368)
     assert report["delta_of_each"] == pytest.approx(0.025)

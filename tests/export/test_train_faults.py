@@ -27,7 +27,7 @@ from edge.host import open_pipeline
 from edge.normaliser import Lang
 from edge.pipeline import Pipeline
 from edge.query import Query
-from export.desk import load_desk
+from export.desk_reader import load_desk
 from export.encoder import Encoder
 from export.pack import seal
 from export.train import train_desk

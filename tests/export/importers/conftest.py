@@ -8,7 +8,7 @@ from brought import Bring, Brought, Refuse
 
 from edge.cli import main
 from export.check import check_desk
-from export.desk import load_desk
+from export.desk_reader import load_desk
 
 
 def _write(folder: Path, name: str, content: str | bytes) -> Path:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from edge.cli import main
 from edge.errors import DeskError
 from edge.normaliser import Lang
-from export.desk import DeskTopic, load_desk
+from export.desk import DeskTopic
+from export.desk_reader import load_desk
 from export.importers.desk_folder import topic_yaml, write_desk
 from export.importers.draft import Draft
 from export.located import parse_yaml

@@ -12,7 +12,8 @@ from brought import Bring
 
 from edge.cli import main
 from edge.normaliser import Normaliser
-from export.desk import Desk, load_desk
+from export.desk import Desk
+from export.desk_reader import load_desk
 from export.importers import FORMATS
 
 DEMO = Path(__file__).parents[3] / "examples/desk"
