@@ -28,7 +28,9 @@ PARTS = _modules(
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
 LAZY = {"edge.cli": {"export", "onnx", "sklearn", "torch", "yaml"}, "edge.serve": {"uvicorn"}}
-UPPER = _modules("pipeline host classify forward exchange execution outbound endpoints app cli flags serve")
+UPPER = _modules(
+    "pipeline host classify forward exchange execution outbound endpoints app cli flags serve isolate"
+)
 ALLOWED = sys.stdlib_module_names | {"numpy", "onnxruntime", "tokenizers", "starlette", "httpx2", "edge"}
 
 
