@@ -21,10 +21,12 @@ from servers import (
 )
 from toolkit import ORDER, ORDER_EN, PRICE, orders, with_tools
 
-from edge.config import ToolSettings
+from edge.config import Context, ToolSettings
+from edge.conversation import read
 from edge.decision import Level
 from edge.hints import Hints, HintsKey, Seen, parse_hints, sign_hints, verify_hints
 from edge.normaliser import Lang
+from edge.pipeline import Pipeline
 from edge.sinks.jsonlog import record
 
 CHAT = "/v1/chat/completions"
@@ -465,6 +467,18 @@ def test_a_result_goes_with_the_conversation(
     headers = received.headers
     signed = (headers["x-frontdesk-hints"], headers["x-frontdesk-signature"], headers["x-request-id"])
     assert verify_hints(*signed, received.body, [KEY], Seen(), time.time()).injected == ("get_order",)
+
+
+def test_no_turn_is_dropped_for_a_result(started: Started, agent: ScriptedUpstream, demo: Pipeline) -> None:
+    """The client does not send the result again, and then the turn would come back."""
+    answer = demo.runtime.bundle.answers["staff.working_hours", Lang.ZH].text
+    history = [{"role": "user", "content": "几点上班"}, {"role": "assistant", "content": answer}] * 5
+    messages = [*history, {"role": "user", "content": ASKED}]
+    exactly = Context(max_tokens=sum(one.tokens for one in read(messages)))
+    with started(orders(use=Level.INJECT), context=exactly) as relay:
+        ask(relay, messages=messages)
+    assert hints_of(agent.last()).injected == ("get_order",)
+    assert agent.last().json()["messages"][:-2] == messages
 
 
 def test_below_its_gate_a_tool_is_not_called(started: Started, tools: ScriptedUpstream) -> None:
