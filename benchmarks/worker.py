@@ -4,9 +4,9 @@
     python benchmarks/worker.py [--rounds 3] [--starts 8] [-o FILE]
 
 Decisions are those on the golden rows of tests/contract. Times are a client's, over one keep-alive connection
-each, question by question on both hosts in turn, to POST /v1/classify; a first decision is told from the
-start of the process and, in the isolate, from its first request on. workerd runs here as in the tests: with V8's
-own compilation of WASM, and no limit of processor time.
+each, question by question on both hosts in turn, to POST /v1/classify. A first decision is told from the start
+of the process and, in the isolate, from its first request on. workerd runs as in the tests, with no limit of
+processor time.
 """
 
 import argparse

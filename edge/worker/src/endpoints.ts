@@ -70,6 +70,10 @@ export class Endpoints {
 
   private endpoint({ url, request: { method } }: Exchange): Endpoint {
     const path = url.pathname.startsWith("/v1/") ? url.pathname.replace(/\/+$/, "") : url.pathname;
+    if (method === "TRACE" || method === "CONNECT") {
+      // One shows the client which credential we sent, the other makes a tunnel of the connection.
+      throw new MethodNotAllowed(`${method} is not served here.`, "GET, POST");
+    }
     // What the upstream has too goes there with any other method: it may list stored completions.
     if (path === "/v1/chat/completions" && method === "POST") return (exchange) => this.chat(exchange);
     if (path === "/v1/models" && (method === "GET" || method === "HEAD") && !this.observing) {
