@@ -3,10 +3,10 @@
     make worker
     python benchmarks/worker.py [--rounds 3] [--starts 8] [-o FILE]
 
-Decisions are those on the golden rows of tests/contract. Times are a client's, over one keep-alive connection
-each, question by question on both hosts in turn, to POST /v1/classify. A first decision is told from the start
-of the process and, in the isolate, from its first request on. workerd runs as in the tests, with no limit of
-processor time.
+Decisions are those on the golden rows of tests/contract, and on the demo's held-out questions. Times are a
+client's, over one keep-alive connection each, question by question on both hosts in turn, to POST /v1/classify.
+A first decision is told from the start of the process and, in the isolate, from its first request on. workerd
+runs as in the tests, with no limit of processor time.
 """
 
 import argparse
@@ -28,9 +28,10 @@ import httpx2
 ROOT = Path(__file__).parents[1]
 sys.path += [str(ROOT / "tests"), str(ROOT / "tests/contract")]
 
-from golden import DEMO, golden, without_tools  # noqa: E402
+from golden import DEMO, golden, query_of, without_tools  # noqa: E402
 from isolates import BUILD, PROBE, WORKER, heap_bytes, workerd  # noqa: E402
 
+from edge.classify import row  # noqa: E402
 from edge.host import open_pipeline  # noqa: E402
 
 QUESTIONS = 400
@@ -48,11 +49,22 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path)
     args = parser.parse_args()
 
-    rows = list(golden(without_tools(open_pipeline(DEMO))))
-    asked = [row["input"] for row in rows if isinstance(row["input"], str)][:QUESTIONS]
+    ours = without_tools(open_pipeline(DEMO))
+    rows = list(golden(ours))
+    questions = {name: read_questions(name) for name in ("calibrate", "test")}
+    asked = [one["input"] for one in rows if isinstance(one["input"], str)][:QUESTIONS]
     with workerd(BUILD, inspect=True) as isolate, client(isolate.url) as edge:
-        theirs = classified(edge, [row["input"] for row in rows])
+        theirs = classified(edge, [one["input"] for one in rows])
         heap = heap_bytes(isolate)
+        answered = {
+            name: {
+                "isolate": judged(listed, classified(edge, [as_input(q) for q in listed])),
+                "python": judged(
+                    listed, [row(ours, query_of(as_input(q), ours.runtime.bundle.normaliser)) for q in listed]
+                ),
+            }
+            for name, listed in questions.items()
+        }
         with python_server() as url, client(url) as python:
             times = timed({"isolate": edge, "python": python}, asked, args.rounds)
     result = {
@@ -63,6 +75,7 @@ def main() -> None:
         },
         "upload_kib": sizes(),
         "golden": compared(rows, theirs),
+        "answered": answered,
         "first_decision_ms": {
             "isolate": starts(isolate_start, args.starts),
             "python": starts(python_start, args.starts),
@@ -90,6 +103,27 @@ def classified(one: httpx2.Client, inputs: list[Any]) -> list[Row]:
     return found
 
 
+def read_questions(name: str) -> list[Row]:
+    lines = (ROOT / f"examples/desk/eval/{name}.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def as_input(question: Row) -> str | Row:
+    history = question.get("history")
+    return (
+        {"messages": [*history, {"role": "user", "content": question["text"]}]}
+        if history
+        else question["text"]
+    )
+
+
+def judged(questions: list[Row], rows: list[Row]) -> dict[str, int]:
+    """How many held-out questions are answered by a curated text, and how many of these wrongly."""
+    local = [(question, one) for question, one in zip(questions, rows, strict=True) if one["path"] == "faq"]
+    wrong = sum(q["kind"] != "in_scope" or one["topic"] != q["topic"] for q, one in local)
+    return {"questions": len(questions), "answered": len(local), "wrong": wrong}
+
+
 def sizes() -> dict[str, float]:
     text = (WORKER / "build/sizes.txt").read_text("utf-8")
     raw, zipped = re.findall(r"([0-9.]+) KiB", text)
@@ -98,7 +132,7 @@ def sizes() -> dict[str, float]:
 
 def compared(rows: list[Row], theirs: list[Row]) -> dict[str, Any]:
     """How many rows are decided alike, how far scores lie apart, and each row that is decided otherwise."""
-    pairs = [(row["normal"], row["row"], their) for row, their in zip(rows, theirs, strict=True)]
+    pairs = [(one["normal"], one["row"], their) for one, their in zip(rows, theirs, strict=True)]
     different = [
         {"text": text[:120], "python": facts(ours), "isolate": facts(their)}
         for text, ours, their in pairs
@@ -114,12 +148,13 @@ def compared(rows: list[Row], theirs: list[Row]) -> dict[str, Any]:
         "largest_difference": {name: max(abs(o[name] - t[name]) for o, t in same_topic) for name in SCORES},
         "equal_to_1e-5": sum(all(abs(o[n] - t[n]) < 1e-5 for n in SCORES) for o, t in same_topic),
         "read": len(same_topic),
+        "answered_by_one_alone": sum(o["path"] != t["path"] for _, o, t in pairs),
         "different": different,
     }
 
 
-def facts(row: Row) -> list[Any]:
-    return [row[name] for name in ("path", "reason", "topic", "exit", *SCORES)]
+def facts(one: Row) -> list[Any]:
+    return [one[name] for name in ("path", "reason", "topic", "exit", *SCORES)]
 
 
 def timed(hosts: dict[str, httpx2.Client], texts: list[str], rounds: int) -> dict[str, Any]:
