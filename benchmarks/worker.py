@@ -4,8 +4,8 @@
     python benchmarks/worker.py [--rounds 3] [--starts 8] [-o FILE]
 
 Decisions are those on the golden rows of tests/contract, and on the demo's held-out questions. Times are a
-client's, over one keep-alive connection each, question by question on both hosts in turn, to POST /v1/classify.
-A first decision is told from the start of the process and, in the isolate, from its first request on. workerd
+client's, over one keep-alive connection each, question by question on both hosts in turn, to /v1/classify. A
+first decision is told from the start of the process and, in the isolate, from its first request on. workerd
 runs as in the tests, with no limit of processor time.
 """
 
