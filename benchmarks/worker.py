@@ -5,8 +5,8 @@
 
 Decisions are those on the golden rows of tests/contract. Times are a client's, over one keep-alive connection
 each, question by question on both hosts in turn, to POST /v1/classify; a first decision is told from the
-start of the process and, in the isolate, from its first request on. workerd runs here as it does in the tests:
-with V8's own compilation of WASM, and no limit of processor time.
+start of the process and, in the isolate, from its first request on. workerd runs here as it does in the
+tests: with V8's own compilation of WASM, and no limit of processor time.
 """
 
 import argparse
