@@ -556,6 +556,16 @@ def test_a_failed_tool_tells_the_agent_so(
     assert "status_500" in response.json()["error"]["message"]
 
 
+def test_nothing_is_prefetched_for_a_caller_whom_nobody_names(
+    started: Started, agent: ScriptedUpstream, tools: ScriptedUpstream
+) -> None:
+    with started(orders(use=Level.PREFETCH, scope="user"), trusted_proxies=()) as relay:
+        ask(relay)
+        assert calls_of(relay) == []
+    assert hints_of(agent.last()).prefetch == {}
+    assert tools.requests == []
+
+
 def test_without_keys_nothing_is_prefetched(
     started: Started, agent: ScriptedUpstream, tools: ScriptedUpstream
 ) -> None:

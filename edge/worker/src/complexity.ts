@@ -4,7 +4,13 @@ import type { Decision, Reason } from "./decision";
 
 const SHORT_TOKENS = 16;
 // These tell why the edge does not answer a turn, and nothing of how hard it is.
-const EASY = new Set<Reason>(["topic_forwards", "unproven", "answer_expired", "no_answer_in_language"]);
+const EASY = new Set<Reason>([
+  "topic_forwards",
+  "unproven",
+  "answer_expired",
+  "no_answer_in_language",
+  "slot_missing",
+]);
 
 /** `length` is that of the last user turn; null where nothing is known of it, as for `tier`. */
 export interface Complexity {

@@ -127,6 +127,16 @@ export interface Suggestion {
   readonly slots: ReadonlyMap<string, Filled | Missing>;
 }
 
+/** Whether nothing is missing but what the caller's identity fills, and what need not be said and was not. */
+export function isComplete({ slots }: Suggestion): boolean {
+  return [...slots.values()].every(
+    (slot) =>
+      "value" in slot ||
+      slot.missing === "caller" ||
+      (!slot.required && (slot.missing === "not_said" || slot.missing === "free_text")),
+  );
+}
+
 /**
  * Path, reason and evidence. `answer` is set exactly where the turn is answered here. `observed` holds what
  * would have been decided where answering is off, observed or withheld from this user.

@@ -6,6 +6,7 @@ import {
   type Decision,
   decision,
   type GuardHit,
+  isComplete,
   REASONS,
   type Reading,
   type Reason,
@@ -25,7 +26,10 @@ export function route(state: Case, { bundle }: Runtime): Decision {
     state = byConfidence(state, reading, topic, bundle);
     const threshold = query.lang && bundle.threshold(topic, query.lang);
     unproven = threshold !== null && !threshold.proven;
-    if (topic.route !== "answer") state = state.because("topic_forwards", topic.route);
+    const incomplete = state.tools.filter((tool) => !isComplete(tool)).map((tool) => tool.tool);
+    if (topic.route === "tool" && incomplete.length > 0) {
+      state = state.because("slot_missing", incomplete.join(","));
+    } else if (topic.route !== "answer") state = state.because("topic_forwards", topic.route);
     else if (query.lang !== null) {
       const found = answerFor(topic, query.lang, state, bundle);
       if (typeof found === "string") state = state.because(found);
