@@ -90,7 +90,12 @@ def test_the_program_without_its_bundle_has_what_is_allowed_for_it() -> None:
 
 def test_the_demos_configuration_is_what_the_command_writes() -> None:
     text = (ROOT / "wrangler.toml").read_text("utf-8")
-    assert text == wrangler_toml(worker_name("demo"), "edge/worker/worker.ts")
+    written, _, variant = text.partition("\n# Variant: ")
+    assert written == wrangler_toml(worker_name("demo"), "edge/worker/worker.ts")
+    # The variant is that of docs/deploy.md.
+    shown = "\n".join(line.removeprefix("# ").removeprefix("#") for line in variant.splitlines()[2:])
+    block = (ROOT / "docs/deploy.md").read_text("utf-8").partition("[[containers]]")[2].partition("[vars]")[0]
+    assert shown.replace(" ", "") in re.sub("#.*", "", "[[containers]]" + block).replace(" ", "")
     assert f'compatibility_date = "{COMPATIBILITY_DATE}"' in text
 
 
