@@ -1,4 +1,5 @@
 # make run   the dev server with the demo bundle and the reference agent
+# make worker  the program that wrangler would deploy, and its size
 # make test  everything that must pass; CI runs this
 
 PYTHON ?= python3
@@ -6,26 +7,33 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8080
 NODE_CLIENT := tests/contract/node
+WORKER := edge/worker
+WRANGLER := WRANGLER_SEND_METRICS=false $(WORKER)/node_modules/.bin/wrangler deploy --dry-run
 
-.PHONY: run test test-all lint format bundle browser clean
+.PHONY: run worker test test-all lint format bundle browser clean
 
 run: $(VENV)/.serve
 	@$(BIN)/frontdesk dev --bundle models/demo --agent examples/agent/agent.py --port $(PORT)
 
-test: $(VENV)/.dev $(VENV)/redis-stack $(NODE_CLIENT)/node_modules/.done browser lint
+worker: $(WORKER)/build/.done
+	@cat $(WORKER)/build/sizes.txt
+
+test: $(VENV)/.dev $(VENV)/redis-stack $(NODE_CLIENT)/node_modules/.done $(WORKER)/build/.done browser lint
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-all: $(VENV)/.distill $(VENV)/redis-stack $(NODE_CLIENT)/node_modules/.done browser lint
+test-all: $(VENV)/.distill $(VENV)/redis-stack $(NODE_CLIENT)/node_modules/.done $(WORKER)/build/.done browser lint
 	$(BIN)/python -m pytest -q
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev $(WORKER)/node_modules/.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	npm run check --silent --prefix $(WORKER)
 
-format: $(VENV)/.dev
+format: $(VENV)/.dev $(WORKER)/node_modules/.done
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	cd $(WORKER) && npx biome check --write .
 
 bundle: $(VENV)/.distill
 	$(BIN)/frontdesk distill examples/desk -o models/demo
@@ -54,10 +62,19 @@ $(VENV)/redis-stack: tests/redis_stack.py | $(VENV)/.dev
 	  *) echo "No Redis Stack for this machine: its tests are skipped";; esac
 
 # npm ci removes node_modules first, so the mark is gone until all of it is there.
-$(NODE_CLIENT)/node_modules/.done: $(NODE_CLIENT)/package.json $(NODE_CLIENT)/package-lock.json
+$(NODE_CLIENT)/node_modules/.done $(WORKER)/node_modules/.done: %/node_modules/.done: %/package.json %/package-lock.json
 	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' && npm --version >/dev/null || \
-	  { echo "make test needs Node.js 20 or newer with npm, for the tests with OpenAI's Node SDK: https://nodejs.org/en/download"; exit 1; }
-	npm ci --prefix $(NODE_CLIENT) --ignore-scripts --no-audit --no-fund
+	  { echo "This needs Node.js 20 or newer with npm, for the isolate's worker and OpenAI's Node SDK: https://nodejs.org/en/download"; exit 1; }
+	npm ci --prefix $* --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+# What wrangler would upload, and a second program with the same parts for tests.
+$(WORKER)/build/.done: $(WORKER)/node_modules/.done wrangler.toml models/demo/frontdesk.json \
+  $(wildcard $(WORKER)/*.ts $(WORKER)/src/*.ts $(WORKER)/src/stages/*.ts $(WORKER)/test/*.ts)
+	rm -rf $(WORKER)/build && mkdir $(WORKER)/build
+	$(WRANGLER) --outdir $(WORKER)/build/worker > $(WORKER)/build/wrangler.txt || { cat $(WORKER)/build/wrangler.txt; exit 1; }
+	$(WRANGLER) $(WORKER)/test/probe.ts --outdir $(WORKER)/build/probe > /dev/null
+	grep 'Total Upload' $(WORKER)/build/wrangler.txt > $(WORKER)/build/sizes.txt
 	@touch $@
 
 browser:
@@ -66,4 +83,4 @@ browser:
 	  echo "make test needs Chromium or Chrome, for the tests of the report: apt-get install chromium fonts-noto-cjk, or brew install --cask google-chrome"; exit 1
 
 clean:
-	rm -rf $(VENV) $(NODE_CLIENT)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(NODE_CLIENT)/node_modules $(WORKER)/node_modules $(WORKER)/build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -271,6 +271,20 @@ def _observe(args: argparse.Namespace) -> int:
     return 0 if observed.turns else 1
 
 
+def _worker(args: argparse.Namespace) -> int:
+    from edge.isolate import build_worker
+
+    size = build_worker(args.bundle, args.out)
+    if args.json:
+        _print_json({"folder": str(args.out), "bundle_bytes": size})
+        return 0
+    print(
+        f"{args.out}: a worker, {size / 1e6:.1f} MB of it bundle. To try and to deploy it, with Node.js 20.3:"
+    )
+    print(f"  cd {args.out} && npm ci --omit=dev\n  npx wrangler dev\n  npx wrangler deploy")
+    return 0
+
+
 def _need_export(command: str) -> None:
     try:
         import onnx  # noqa: F401
@@ -305,6 +319,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "distill": _train,
     "key": _key,
     "observe": _observe,
+    "worker": _worker,
     "eval": _eval,
 }
 

@@ -10,7 +10,13 @@ from edge.decision import Decision, Reading, Reason
 SHORT_TOKENS = 16
 # These tell why the edge does not answer a turn, and nothing of how hard it is.
 _EASY = frozenset(
-    {Reason.TOPIC_FORWARDS, Reason.UNPROVEN, Reason.ANSWER_EXPIRED, Reason.NO_ANSWER_IN_LANGUAGE}
+    {
+        Reason.TOPIC_FORWARDS,
+        Reason.UNPROVEN,
+        Reason.ANSWER_EXPIRED,
+        Reason.NO_ANSWER_IN_LANGUAGE,
+        Reason.SLOT_MISSING,
+    }
 )
 
 

@@ -168,18 +168,22 @@ class Pruner:
         self._goes_on = False
 
     async def prune(
-        self, data: Mapping[str, Any], body: bytes, runtime: Runtime | None, budget: Budget
+        self, data: Mapping[str, Any], body: bytes, runtime: Runtime | None, budget: Budget, added: int = 0
     ) -> tuple[bytes, ContextUse]:
-        """The body to forward, and what became of it. ``data`` is the parsed body; it is not changed."""
+        """The body to forward, and what became of it. ``data`` is the parsed body; it is not changed.
+
+        ``added``: how many of the last messages are ours. They are not there when the client comes again,
+        so no choice may hang on them.
+        """
         deadline = time.monotonic() + min(MAX_SECONDS, _SHARE * budget.remaining_ms() / 1000)
         in_thread = partial(asyncio.get_running_loop().run_in_executor, self._worker)
         messages, before = data["messages"], None
         try:
             said = read(messages) if len(body) <= _QUICK_BYTES else await in_thread(read, messages)
             before = sum(one.tokens for one in said)
-            if not self._is_long(said, before):
+            if not self._is_long(said, added):
                 return body, ContextUse(before, before)
-            shorter, after = await in_thread(self._body, data, runtime, deadline)
+            shorter, after = await in_thread(self._body, data, runtime, deadline, added)
         except Unsure as unsure:
             if str(unsure) == _OVER_BUDGET and not self._goes_on:
                 self._goes_on = True
@@ -191,9 +195,13 @@ class Pruner:
         return (body if shorter is None else shorter), ContextUse(before, after)
 
     def shorten(
-        self, messages: Sequence[Mapping[str, Any]], runtime: Runtime | None, deadline: float = math.inf
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        runtime: Runtime | None,
+        deadline: float = math.inf,
+        added: int = 0,
     ) -> Shorter:
-        """What of a conversation is forwarded. Raises Unsure and RouterError."""
+        """What of a conversation is forwarded; ``added`` as in ``prune``. Raises Unsure and RouterError."""
         limit, said = self._settings.max_tool_tokens, read(messages)
         before = sum(one.tokens for one in said)
         if limit:
@@ -206,9 +214,10 @@ class Pruner:
             vectors = self._embeddings.of([text, *others], runtime, deadline)
             return np.asarray(vectors[1:] @ vectors[0])
 
-        choice = choose(said, self._settings.max_tokens or math.inf, self._target, similar)
-        kept = [message for message, stays in zip(messages, choice.kept, strict=True) if stays]
-        return Shorter(kept, before, choice.tokens, choice.pruned_at)
+        own, ours = said[: len(said) - added], said[len(said) - added :]
+        choice = choose(own, self._settings.max_tokens or math.inf, self._target, similar)
+        kept = [m for m, stays in zip(messages, choice.kept + (True,) * added, strict=True) if stays]
+        return Shorter(kept, before, choice.tokens + sum(one.tokens for one in ours), choice.pruned_at)
 
     def _go_on(self, messages: Sequence[Mapping[str, Any]], runtime: Runtime | None, pieces: int) -> None:
         """Read a conversation further, so that its next request finds it read.
@@ -225,16 +234,17 @@ class Pruner:
             logger.exception("A conversation could not be read further.")
         self._goes_on = False
 
-    def _is_long(self, said: Sequence[Said], tokens: int) -> bool:
+    def _is_long(self, said: Sequence[Said], added: int) -> bool:
         most, limit = self._settings.max_tokens, self._settings.max_tool_tokens
+        tokens = sum(one.tokens for one in said[: len(said) - added])
         return 0 < most < tokens or (limit > 0 and any(s.role == "tool" and s.tokens > limit for s in said))
 
     def _body(
-        self, data: Mapping[str, Any], runtime: Runtime | None, deadline: float
+        self, data: Mapping[str, Any], runtime: Runtime | None, deadline: float, added: int
     ) -> tuple[bytes | None, int]:
         """The shorter body, None where nothing of it goes, and its tokens."""
         came = data["messages"]
-        shorter = self.shorten(came, runtime, deadline)
+        shorter = self.shorten(came, runtime, deadline, added)
         if len(shorter.messages) == len(came) and all(map(is_, shorter.messages, came)):
             return None, shorter.after
         return json_bytes({**data, "messages": shorter.messages}), shorter.after

@@ -67,7 +67,8 @@ class Execution:
         All tools are called at once. What is late, or was only to be prefetched, stays for the agent to
         collect where it can; what failed is left out.
         """
-        running = [_Running.of(self._toolbox, call, asker) for call in decision.calls if self._is_worth(call)]
+        worth = [call for call in decision.calls if self._is_worth(call, asker)]
+        running = [_Running.of(self._toolbox, call, asker) for call in worth]
         wait_ms = budget.remaining_ms() * (1.0 if decision.is_local else INJECT_SHARE) - _RENDER_MS
         waited = [one.task for one in running if self._is_in_time(one.call, wait_ms)]
         if waited:
@@ -91,10 +92,12 @@ class Execution:
             return False
         return not (self._prefetched.has_room and self._toolbox.expected_ms(call) > wait_ms)
 
-    def _is_worth(self, call: Call) -> bool:
+    def _is_worth(self, call: Call, asker: Asker) -> bool:
         """Whether a call is expected to save more than it costs; what is waited for always is."""
         if call.level is not Level.PREFETCH:
             return True
+        if not self._toolbox.may_ask(call, asker):
+            return False
         gain = self._toolbox.gain_ms(call)
         return self._prefetched.has_room and (gain is None or gain > 0)
 

@@ -94,6 +94,13 @@ def parser() -> argparse.ArgumentParser:
     )
     observe.add_argument("log", type=Path, metavar="LOG", help="the server's JSON log; - is stdin")
 
+    worker = commands.add_parser("worker", help="serve a bundle in an isolate, on Cloudflare Workers")
+    build = worker.add_subparsers(required=True, metavar="COMMAND", dest="step").add_parser(
+        "build", parents=[common], help="write the folder from which wrangler deploys"
+    )
+    build.add_argument("bundle", type=Path, metavar="BUNDLE")
+    build.add_argument("-o", "--out", type=Path, required=True, metavar="DIR", help="a new or empty folder")
+
     distill = commands.add_parser(
         "distill", parents=[common], help="build a bundle whose student is tuned on the desk, with torch"
     )

@@ -117,7 +117,9 @@ class Outbound:
             data = {**data, **edits}
             body = edited_body(data)
         if self._pruner is not None and not self._observing:
-            body, exchange.context = await self._pruner.prune(data, body, self._host.runtime, exchange.budget)
+            body, exchange.context = await self._pruner.prune(
+                data, body, self._host.runtime, exchange.budget, len(carried.messages)
+            )
             exchange.spans.mark("context")
         return body
 

@@ -128,6 +128,11 @@ class Toolbox:
             self._keep(key, result, time.monotonic() + tool.cache_s)
         return result
 
+    def may_ask(self, call: Call, asker: Asker) -> bool:
+        """Whether the tool can be called for this caller."""
+        tool = self.tools[call.suggestion.tool]
+        return self._credential(tool, asker) is not None and _may_ask(tool, asker.caller)
+
     def expected_ms(self, call: Call) -> float:
         """How long a tool took of late, 0 before it was ever called."""
         figures = self._figures[call.suggestion.tool]

@@ -23,9 +23,11 @@ def route(case: Case, runtime: Runtime) -> Decision:
         if by_tools:
             called = calls_to_answer(topic, case, reading)
             if isinstance(called, Reason):
-                case = case.because(called, ",".join(s.tool for s in case.tools if not s.is_complete))
+                case = case.because(called, _incomplete(case))
             else:
                 calls = called
+        elif topic.route == "tool" and _incomplete(case):
+            case = case.because(Reason.SLOT_MISSING, _incomplete(case))
         elif topic.route != "answer":
             case = case.because(Reason.TOPIC_FORWARDS, topic.route)
         elif query.lang is not None:
@@ -48,6 +50,11 @@ def route(case: Case, runtime: Runtime) -> Decision:
         tools=case.tools,
         calls=calls if local else calls_for_agent(case, runtime),
     )
+
+
+def _incomplete(case: Case) -> str:
+    """The tools that the query does not fill, or not beyond doubt."""
+    return ",".join(tool.tool for tool in case.tools if not tool.is_complete)
 
 
 def answer_for(topic: Topic, lang: Lang, case: Case, bundle: Bundle) -> Answer | Reason:

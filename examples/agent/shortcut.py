@@ -10,10 +10,10 @@ from tools import Planned, Tool
 from wire import Chat
 
 # Why Frontdesk did not answer, where that says nothing against its reading of the question but what the
-# confidence says. All others (it needs its history, it is out of scope, …) want a plan.
+# confidence says. All others (it needs its history, it is out of scope, a slot is in doubt, …) want a plan.
 _NOT_AGAINST = frozenset(
     {
-        *("topic_forwards", "low_confidence", "low_margin", "unproven", "answer_expired", "slot_missing"),
+        *("topic_forwards", "low_confidence", "low_margin", "unproven", "answer_expired"),
         *("no_answer_in_language", "tool_failed", "over_budget", "unverified_caller", "control_group"),
         "answering_off",
     }

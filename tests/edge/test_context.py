@@ -336,6 +336,28 @@ def test_what_is_like_the_question_is_kept(runtime: Runtime) -> None:
         assert len(shorter.messages) < len(messages)
 
 
+def test_on_what_is_added_here_no_choice_hangs(runtime: Runtime) -> None:
+    """The client does not send it again: turns that were dropped for it would come back."""
+    messages = long_talk(30)
+    call = {"id": "ours", "type": "function", "function": {"name": "get_order", "arguments": "{}"}}
+    ours = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    ours += [{"role": "tool", "tool_call_id": "ours", "content": "sent " * 200}]
+    tokens, more = tokens_of(messages), tokens_of(ours)
+    for most in (tokens, tokens - 1):
+        pruner = Pruner(Context(max_tokens=most))
+        alone, both = pruner.shorten(messages, runtime), pruner.shorten([*messages, *ours], runtime, added=2)
+        assert both.messages == [*alone.messages, *ours]
+        assert (both.before, both.after) == (tokens + more, alone.after + more)
+    got = asyncio.run(
+        Pruner(Context(max_tokens=tokens)).prune(
+            {"messages": [*messages, *ours]}, b"", None, Budget.of_ms(1), 2
+        )
+    )
+    assert got == (b"", ContextUse(tokens + more, tokens + more))
+    cutting = Pruner(Context(max_tool_tokens=100)).shorten([*messages, *ours], None, added=2)
+    assert cutting.after < tokens + more
+
+
 # --- doubts --------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ LEAST = {
     "train": ["DESK", "-o", "OUT"],
     "key": ["app"],
     "observe": ["-"],
+    "worker": ["build", "BUNDLE", "-o", "OUT"],
     "distill": ["DESK", "-o", "OUT"],
     "eval": [],
 }

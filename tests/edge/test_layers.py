@@ -18,7 +18,9 @@ def _modules(names: str) -> set[str]:
     return {f"edge.{name}" for name in names.split()}
 
 
-VALUES = _modules("wire query decision complexity errors budget telemetry normaliser conversation markdown")
+VALUES = _modules(
+    "wire query decision complexity errors budget telemetry normaliser accept conversation markdown cache.expiry"
+)
 PARTS = _modules(
     "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch templates "
     "template_syntax config context breaker"
@@ -31,8 +33,8 @@ LAZY = {
     "edge.cache.redis_store": {"redis"},
 }
 UPPER = _modules(
-    "pipeline host classify forward exchange execution access outbound caching feedback admin beside endpoints app cli flags "
-    "serve"
+    "pipeline host classify forward exchange execution access outbound caching feedback admin beside endpoints "
+    "app cli flags serve isolate"
 )
 ALLOWED = sys.stdlib_module_names | {"numpy", "onnxruntime", "tokenizers", "starlette", "httpx2", "edge"}
 

@@ -21,10 +21,12 @@ from servers import (
 )
 from toolkit import ORDER, ORDER_EN, PRICE, orders, with_tools
 
-from edge.config import ToolSettings
+from edge.config import Context, ToolSettings
+from edge.conversation import read
 from edge.decision import Level
 from edge.hints import Hints, HintsKey, Seen, parse_hints, sign_hints, verify_hints
 from edge.normaliser import Lang
+from edge.pipeline import Pipeline
 from edge.sinks.jsonlog import record
 
 CHAT = "/v1/chat/completions"
@@ -467,6 +469,18 @@ def test_a_result_goes_with_the_conversation(
     assert verify_hints(*signed, received.body, [KEY], Seen(), time.time()).injected == ("get_order",)
 
 
+def test_no_turn_is_dropped_for_a_result(started: Started, agent: ScriptedUpstream, demo: Pipeline) -> None:
+    """The client does not send the result again, and then the turn would come back."""
+    answer = demo.runtime.bundle.answers["staff.working_hours", Lang.ZH].text
+    history = [{"role": "user", "content": "几点上班"}, {"role": "assistant", "content": answer}] * 5
+    messages = [*history, {"role": "user", "content": ASKED}]
+    exactly = Context(max_tokens=sum(one.tokens for one in read(messages)))
+    with started(orders(use=Level.INJECT), context=exactly) as relay:
+        ask(relay, messages=messages)
+    assert hints_of(agent.last()).injected == ("get_order",)
+    assert agent.last().json()["messages"][:-2] == messages
+
+
 def test_below_its_gate_a_tool_is_not_called(started: Started, tools: ScriptedUpstream) -> None:
     gates = {(Level.INJECT, Lang.ZH): 0.999999, (Level.PREFETCH, Lang.EN): 0.1}
     with started(orders(use=Level.INJECT, gates=gates)) as relay:
@@ -540,6 +554,16 @@ def test_a_failed_tool_tells_the_agent_so(
         response = collect(relay, agent.last())
     assert (response.status_code, response.json()["error"]["code"]) == (502, "tool_failed")
     assert "status_500" in response.json()["error"]["message"]
+
+
+def test_nothing_is_prefetched_for_a_caller_whom_nobody_names(
+    started: Started, agent: ScriptedUpstream, tools: ScriptedUpstream
+) -> None:
+    with started(orders(use=Level.PREFETCH, scope="user"), trusted_proxies=()) as relay:
+        ask(relay)
+        assert calls_of(relay) == []
+    assert hints_of(agent.last()).prefetch == {}
+    assert tools.requests == []
 
 
 def test_without_keys_nothing_is_prefetched(

@@ -138,6 +138,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(
 
 
 KILLED = """
+import signal
 import sys
 from pathlib import Path
 from export.desk_reader import load_desk
@@ -145,6 +146,7 @@ from export.encoder import Encoder
 from export.llm import Llm
 from export.llm_teacher import teach
 from export.pools import load_pools
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 desk, base, traffic, url = sys.argv[1:]
 teach(load_desk(desk), Encoder(Path(base)), load_pools(), Path(traffic), Llm(url, "m", parallel=1))
 """
