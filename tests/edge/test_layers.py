@@ -20,8 +20,8 @@ def _modules(names: str) -> set[str]:
 
 VALUES = _modules("wire query decision complexity errors budget telemetry normaliser accept")
 PARTS = _modules(
-    "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch markdown templates "
-    "template_syntax accept config"
+    "router bundle guards hints moments amounts doubts words asked pairs slots sse stages tools toolbox prefetch "
+    "markdown templates template_syntax accept config"
 )
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
 # What the commands may load beside the runtime's libraries, and only when a command needs it.
