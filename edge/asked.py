@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from edge.amounts import english_number
 from edge.guards import han_number
-from edge.words import CORE, IS_LATIN, Words, longest, stem, tokens_of
+from edge.words import CORE, FIGURE, IS_LATIN, Words, longest, stem, tokens_of
 
 CONNECTOR = ""
 
@@ -93,6 +93,7 @@ class _Scan:
         self.roles: dict[str, set[str]] = {}
         self.role = ""  # the role word that what follows directly belongs to
         self.role_filled = False
+        self.begun = False  # whether anything but fillers was read
         self.currency = ""
         self.run_ends = -1  # where a run of Han content ends, to which the next character belongs
 
@@ -173,7 +174,7 @@ class _Scan:
 
     def _is_relative(self, at: int) -> bool:
         """Whether "when" or "who" only joins what follows: when it arrived, people who stay."""
-        if not self.order or not self.tokens[at].isascii():
+        if not self.begun or not self.tokens[at].isascii():
             return False
         return bool(self._token(at + 1)) and self._token(at + 1) not in self.words.first
 
@@ -192,7 +193,7 @@ class _Scan:
 
     def _opens(self, at: int, end: int) -> None:
         """A yes-or-no question begins with "is", "can" …; "can you" is but polite."""
-        if end == at + 1 and not self.order and self.tokens[at] in self.words.first:
+        if end == at + 1 and not self.begun and self.tokens[at] in self.words.first:
             self.items.append("yes_no")
 
     def _other(self, at: int) -> int:
@@ -238,6 +239,7 @@ class _Scan:
                 self.names.add(item)
 
     def _place(self, item: str) -> None:
+        self.begun = True
         self.parts.append(item)
         self.order.append(item)
         if self.role:
@@ -249,11 +251,12 @@ class _Scan:
             kind = "date" if ":" in str(value) or unit in ("am", "pm") else "number"
             self._add(f"{kind}:{value} {unit}")
             return
-        if unit in self.words.scale:
+        self.items.append(f"{FIGURE}:{value}")
+        is_year = _FIRST_YEAR <= value <= _LAST_YEAR and unit in ("", "year")
+        if unit in self.words.scale and not is_year:
             times, unit = self.words.scale[unit]
             value = round(value * times, 6)
         value = int(value) if value == int(value) else value
-        is_year = _FIRST_YEAR <= value <= _LAST_YEAR and unit in ("", "year")
         item = f"date:{value}" if is_year else f"number:{value} {unit}"
         again = self.items.count(item)  # 2, 2 and 3 are not 2 and 3
         self._add(f"{item} {again}" if again else item)

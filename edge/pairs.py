@@ -12,7 +12,7 @@ from typing import Any
 from edge.asked import CONNECTOR, Asked, read
 from edge.moments import Calendar
 from edge.normaliser import Lang, Normaliser
-from edge.words import Words
+from edge.words import FIGURE, Words
 
 # What only one question mentions counts where at most this share of all that they are about differs: in two
 # long tellings of one trouble something is always left out.
@@ -84,8 +84,8 @@ class PairGuard:
             return None
         if not numbers:
             return "date"
-        bare = [sorted(number.partition(" ")[0] for number in one.of("number")) for one in (a, b)]
-        return "unit" if bare[0] == bare[1] else "number"
+        same_figures = a.of(FIGURE) == b.of(FIGURE) and len(a.of("number")) == len(b.of("number"))
+        return "unit" if same_figures else "number"
 
     def _same_moments(self, a: Asked, b: Asked, lang: Lang) -> bool:
         """Whether days and times are the same in other words (下午三点, 15:00), and other numbers as well."""
@@ -123,9 +123,9 @@ def _polarity(a: Asked, b: Asked, near: bool) -> str | None:
 
 
 def _names(a: Asked, b: Asked, near: bool) -> str | None:
-    if _apart(a.of("name"), b.of("name"), near):
-        return "named_value"
-    return "named_value" if near and (a.names - b.core or b.names - a.core) else None
+    mine, theirs = a.names - b.core, b.names - a.core
+    typed = bool(mine or theirs) if near else bool(mine and theirs)
+    return "named_value" if typed or _apart(a.of("name"), b.of("name"), near) else None
 
 
 def _question(a: Asked, b: Asked, near: bool) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any
 # Kinds of items that say what a question is about; the others say what is asked of it.
 CORE = frozenset({"word", "side", "name", "number", "date", "person"})
 KINDS = CORE | {"not", "yes_no", "ask", "modal", "scope", "each"}
+FIGURE = "figure"  # a number as it is said, before its unit is made another
 JOINED = "|"  # between the items of one word
 
 TOKEN = re.compile("[0-9]+(?:[.,:/-][0-9]+)*|[A-Za-z\u00df-\u00f6\u00f8-\u00ff]+(?:'[A-Za-z]+)?|[^ -]")

@@ -21,8 +21,8 @@ _NEUTRAL = "~"
 def pair_data(source: Path = PAIRS_FILE, guards: Path = GUARDS_FILE) -> dict[str, Any]:
     """The ``pairs`` object of a bundle.
 
-    ``terms[word]``: what a word or phrase stands for, joined by "|": ``not``, ``yes_no``, or "kind:value" with
-    a kind of edge/words.py. A filler stands for nothing.
+    ``terms[word]``: what a word or phrase stands for, joined by "|": ``not``, ``yes_no``, or "kind:value"
+    with a kind of edge/words.py. A filler stands for nothing.
     """
     raw = yaml.safe_load(source.read_text("utf-8"))
     terms: dict[str, list[str]] = {}
@@ -77,7 +77,8 @@ def _borrowed(kinds: Mapping[str, str], signals: Mapping[str, Any]) -> Iterator[
     """Negations and what only looks like one; days by their value; names and people each by itself."""
     for value, words in signals["negation"]["values"].items():
         item = "" if value == _NEUTRAL else "not"
-        yield from ((word, item) for word in map(str, words) if not word.startswith("re:"))
+        plain = (word for word in words if isinstance(word, str) and not word.startswith("re:"))
+        yield from ((word, item) for word in plain)
     for kind, called in kinds.items():
         for value, words in signals[kind]["values"].items():
             yield from ((str(word), f"{called}:{value if called == 'date' else word}") for word in words)
