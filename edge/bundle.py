@@ -12,6 +12,7 @@ from edge.decision import Answer, Level
 from edge.errors import BundleError
 from edge.guards import Guards
 from edge.normaliser import NORMALISER_VERSION, Lang, LangRule, Normaliser
+from edge.pairs import PairGuard
 from edge.slots import SlotFiller
 from edge.templates import Template
 from edge.tools import Tool, tools_of
@@ -75,6 +76,7 @@ class Bundle:
     answer_unproven: bool
     system_prompts: frozenset[str] | None
     guards: Guards
+    pairs: PairGuard
     tools: Mapping[str, Tool]
     slots: SlotFiller
     answers: Mapping[tuple[str, Lang], Answer]
@@ -203,6 +205,7 @@ def _build(folder: Path, manifest: dict[str, Any]) -> Bundle:
         answer_unproven=manifest["unproven"] == "answer",
         system_prompts=None if prompts == "any" else frozenset(prompts),
         guards=Guards.of_data(manifest["guards"], {t["id"]: t["signals"] for t in manifest["topics"]}),
+        pairs=PairGuard.of_data(manifest["pairs"], slots.calendar, normaliser),
         tools=tools,
         slots=slots,
         answers=answers,

@@ -20,6 +20,7 @@ from export.calibrate import MAX_NEEDS_CONTEXT, MAX_NEEDS_CONTEXT_IN_DIALOGUE, C
 from export.desk import Desk, DeskTopic
 from export.encoder import Encoder
 from export.guards import guard_data, topic_signals
+from export.pairs import pair_data
 from export.slots import slot_data
 from export.tool_gates import Gate, gate_entry
 from export.tools import tool_entry
@@ -69,6 +70,7 @@ def manifest_of(
         ],
         "slots": slot_data(),
         "guards": guards,
+        "pairs": pair_data(),
         "self_test": [],
     }
 

@@ -17,6 +17,7 @@ from edge.decision import Answer, Candidate, Decision, Reading, Reason
 from edge.decision import Path as Way
 from edge.guards import Guards
 from edge.normaliser import Lang, Normaliser
+from edge.pairs import PairGuard
 from edge.pipeline import STAGES, Pipeline, place
 from edge.query import Query, Turn
 from edge.router import Router
@@ -27,6 +28,7 @@ from edge.stages.exact import exact
 from edge.stages.guard import guard
 from edge.stages.read import read
 from edge.stages.route import route
+from export.pairs import pair_data
 from export.slots import slot_data
 
 TODAY = date(2026, 3, 1)
@@ -57,6 +59,7 @@ TOPICS = (
 ANSWERS = {
     (topic, Lang.EN): Answer(topic, Lang.EN, f"The answer on {topic}.", 5) for topic in ("hours", "leave")
 }
+SLOTS = SlotFiller.of_data({}, slot_data(), Normaliser())
 BUNDLE = Bundle(
     folder=Path(),
     name="demo",
@@ -73,8 +76,9 @@ BUNDLE = Bundle(
     answer_unproven=False,
     system_prompts=frozenset({"known"}),
     guards=GUARDS,
+    pairs=PairGuard.of_data(pair_data(), SLOTS.calendar, Normaliser()),
     tools={},
-    slots=SlotFiller.of_data({}, slot_data(), Normaliser()),
+    slots=SLOTS,
     answers=ANSWERS,
     exact={"when do you open": "hours", "how much leave": "leave", "tell me": "chat"},
     self_test=(),
