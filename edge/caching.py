@@ -15,6 +15,7 @@ from edge.cache.eligible import lasting, why_not
 from edge.cache.entry import Entry, entry_id, unit_vector
 from edge.cache.expiry import expires, zone_of
 from edge.cache.flights import Flight, Landed
+from edge.cache.judge import Judge
 from edge.cache.recorder import Recorder
 from edge.cache.scope import scope_key
 from edge.config import Settings
@@ -122,6 +123,8 @@ class Caching:
         if why is not None:
             exchange.cache = CacheUse("none", why)
             return None
+        if self._cache.pairs is None:
+            self._cache.pairs = Judge(bundle.pairs, self._settings.cache.min_similarity)
         question = self._question(bundle, decision, exchange, query, data)
         control = Control.of(exchange.scope["headers"])
         flight: Flight | None = None
