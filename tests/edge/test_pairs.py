@@ -88,7 +88,7 @@ DIFFERENT = {
         ("国庆放假吗", "元旦放假吗"),
         ("昨晚谁值班", "今早谁值班"),
         ("a call at quarter past ten", "a call at quarter to ten"),
-        ("十点一刻开会", "差一刻十点开会"),
+        ("十点开会", "差一刻十点开会"),
     ],
     "named_value": [
         ("order an X1", "order an S5"),
