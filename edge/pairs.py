@@ -24,7 +24,7 @@ _CONTENT = ("word:", "side:")
 _QUANTITIES = frozenset({"all", "some", "only"})
 _ANY_DAY = date(2024, 1, 3)
 _VAGUE = frozenset({"what", "how"})
-# Asked of by nobody who only wants to hear whether.
+# What nobody asks who only wants to hear whether.
 _NEVER_IMPLIED = frozenset({"why", "who", "how_many"})
 
 
@@ -183,22 +183,25 @@ def _sides(asked: Asked) -> dict[str, set[str]]:
 
 def _swapped(one: tuple[str, ...], two: tuple[str, ...]) -> bool:
     """Whether all that changed is that two items changed places, and nothing between them says they may."""
-    places = [at for at, item in enumerate(one) if item != CONNECTOR]
-    mine = [one[at] for at in places]
-    theirs = [item for item in two if item != CONNECTOR]
+    mine, theirs = ([item for item in items if item != CONNECTOR] for items in (one, two))
     apart = [at for at, (x, y) in enumerate(zip(mine, theirs, strict=False)) if x != y]
     if len(mine) != len(theirs) or len(apart) != 2:
         return False
     first, last = apart
-    if (mine[first], mine[last]) != (theirs[last], theirs[first]):
+    swapped = (mine[first], mine[last])
+    if swapped != (theirs[last], theirs[first]):
         return False
-    kinds = {
-        "word" if item.startswith(_CONTENT) else item.partition(":")[0] for item in (mine[first], mine[last])
-    }
+    kinds = {"word" if item.startswith(_CONTENT) else item.partition(":")[0] for item in swapped}
     # A screen that is broken is a broken screen; tomorrow in Shanghai, in Shanghai tomorrow.
     if len(kinds) > 1 or (kinds == {"word"} and last == first + 1):
         return False
-    return CONNECTOR not in one[places[first] : places[last]]
+    return not (_connected(one, first, last) or _connected(two, first, last))
+
+
+def _connected(items: tuple[str, ...], first: int, last: int) -> bool:
+    """Whether a connector stands between two core items, counted without connectors."""
+    places = [at for at, item in enumerate(items) if item != CONNECTOR]
+    return CONNECTOR in items[places[first] : places[last]]
 
 
 def _one_word_apart(a: Asked, b: Asked) -> bool:

@@ -73,6 +73,7 @@ DIFFERENT = {
         ("三天能到吗", "三周能到吗"),
         ("转300美元", "转300欧元"),
         ("每月多少钱", "每年多少钱"),
+        ("时薪多少", "周薪多少"),
         ("苹果3斤多少钱", "苹果3两多少钱"),
     ],
     "date": [
@@ -86,6 +87,8 @@ DIFFERENT = {
         ("周五的菜单", "周四的菜单"),
         ("国庆放假吗", "元旦放假吗"),
         ("昨晚谁值班", "今早谁值班"),
+        ("a call at quarter past ten", "a call at quarter to ten"),
+        ("十点开会", "差一刻十点开会"),
     ],
     "named_value": [
         ("order an X1", "order an S5"),
@@ -215,6 +218,12 @@ def test_a_name_that_only_one_has_speaks_if_it_is_typed_as_one(word: str) -> Non
 def test_a_capital_says_nothing_at_the_start_or_among_capitals() -> None:
     assert differs("pay with cash. Then leave the shop", "pay with cash. then leave the shop") is None
     assert differs("Can I Pay The Fee For The Course Online", "can i pay the fee for the course") is None
+
+
+def test_a_connector_in_either_lets_two_values_change_places() -> None:
+    assert differs("X1 S5 battery", "S5 X1 battery") == "direction"
+    assert differs("X1 and S5 battery", "S5 X1 battery") is None
+    assert differs("X1 S5 battery", "S5 and X1 battery") is None
 
 
 def test_what_only_one_mentions_counts_where_little_else_differs() -> None:
