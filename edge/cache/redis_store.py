@@ -84,25 +84,25 @@ class RedisStore:
     async def find(self, id_: str, scope: str, vector: np.ndarray | None, count: int) -> list[Found]:
         """The entry of an id if it is there, else up to ``count`` of the scope like a vector, best first.
 
-        A round trip, and one more where something is like the vector.
+        The first is asked alone, because it is quick however many entries there are.
         """
-        index = None if vector is None else await self._vectors(len(vector))
         async with self._redis().pipeline(transaction=False) as pipe:
             pipe.hmget(_ENTRIES + id_, "entry", "vector")
             pipe.pttl(_ENTRIES + id_)
-            if index is not None and vector is not None:
-                pipe.execute_command(
-                    "FT.SEARCH", index, f"(@scope:{{{scope}}})=>[KNN {count} @vector $v AS distance]",
-                    "PARAMS", 2, "v", vector.astype("<f4").tobytes(),
-                    "RETURN", 3, "distance", "entry", "vector", "SORTBY", "distance", "DIALECT", 2,
-                )  # fmt: skip
-            answers = await pipe.execute()
-        (coded, raw), ms = answers[0], answers[1]
+            (coded, raw), ms = await pipe.execute()
         same = None if coded is None else _entry(coded, raw)
         if same is not None and same.id == id_ and ms > 0:
             return [Found(same, 1.0, ms / 1000)]
-        similar = _similar(answers[2]) if index is not None else []
-        similar = [(entry, similarity) for entry, similarity in similar if entry.scope == scope]
+        return [] if vector is None else await self._like(scope, vector, count)
+
+    async def _like(self, scope: str, vector: np.ndarray, count: int) -> list[Found]:
+        answer = await self._redis().execute_command(
+            "FT.SEARCH", await self._vectors(len(vector)),
+            f"(@scope:{{{scope}}})=>[KNN {count} @vector $v AS distance]",
+            "PARAMS", 2, "v", vector.astype("<f4").tobytes(),
+            "RETURN", 3, "distance", "entry", "vector", "SORTBY", "distance", "DIALECT", 2,
+        )  # fmt: skip
+        similar = [(entry, similarity) for entry, similarity in _similar(answer) if entry.scope == scope]
         if not similar:
             return []
         async with self._redis().pipeline(transaction=False) as pipe:
