@@ -22,7 +22,7 @@ VALUES = _modules(
     "wire query decision complexity errors budget telemetry normaliser accept conversation markdown"
 )
 PARTS = _modules(
-    "router bundle guards hints moments amounts doubts slots sse stages tools toolbox prefetch templates "
+    "router bundle guards hints moments amounts doubts slots sse stages tools toolbox results prefetch templates "
     "template_syntax config context"
 )
 PARTS |= {name for name in SOURCES if name.startswith("edge.stages.")}
