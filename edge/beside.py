@@ -16,9 +16,9 @@ from edge.hints import SIGNATURE_HEADER
 from edge.host import Host
 from edge.outbound import Outbound, target_of
 from edge.prefetch import PATH as PREFETCH
+from edge.results import Failure
 from edge.stages.admit import read_body
 from edge.telemetry import ToolCall
-from edge.toolbox import Failure
 from edge.wire import json_bytes, parse_object
 
 JSON = b"application/json"

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from starlette.types import Receive
+
 from edge.access import Access
 from edge.bundle import Bundle
 from edge.cache.cache import Cache, Hit, Mark, Question
@@ -22,7 +24,7 @@ from edge.config import Settings
 from edge.decision import Answer, Decision, Path, Reason
 from edge.errors import RequestError
 from edge.exchange import Exchange
-from edge.forward import Relayed
+from edge.forward import Relayed, unless_gone
 from edge.host import Host
 from edge.outbound import target_of
 from edge.pipeline import Pipeline, place
@@ -58,16 +60,21 @@ class Caching:
         self._cache = cache
         self._zone = zone_of(settings.cache.zone)
 
-    async def open(self, exchange: Exchange, query: Query, data: Mapping[str, Any]) -> Filling | None:
+    async def open(
+        self, exchange: Exchange, query: Query, data: Mapping[str, Any], receive: Receive
+    ) -> Filling | None:
         """Answer a turn that was decided to be forwarded, or say how its answer is to be recorded.
 
         ``data``: its parsed body. An answer is put into the exchange's decision. None: nothing is kept.
+        Raises ClientLeft.
         """
         pipeline, decision = self._host.pipeline, exchange.decision
         if self._settings.cache.mode == "off" or pipeline is None or decision is None:
             return None
         try:
-            return await self._open(pipeline, decision, exchange, query, data)
+            return await self._open(pipeline, decision, exchange, query, data, receive)
+        except ClientLeft:
+            raise
         except Exception:  # a user must not suffer for the cache
             logger.exception("The cache failed on the request %s, which is forwarded.", exchange.request_id)
             exchange.decision = decision
@@ -113,6 +120,7 @@ class Caching:
         exchange: Exchange,
         query: Query,
         data: Mapping[str, Any],
+        receive: Receive,
     ) -> Filling | None:
         bundle = pipeline.runtime.bundle
         why = why_not(decision, query, data["messages"], bundle, self._settings.cache)
@@ -129,7 +137,7 @@ class Caching:
         control = Control.of(exchange.scope["headers"])
         flight: Flight | None = None
         if not control.fresh:
-            found = await self._look(question, control, query, exchange)
+            found = await self._look(question, control, query, exchange, receive)
             if isinstance(found, Flight):
                 flight, found = found, await self._look_further(found, question, control, exchange)
             elif found is None:
@@ -147,7 +155,7 @@ class Caching:
         return Filling(question, recorder, self._cache.mark(), flight)
 
     async def _look(
-        self, question: Question, control: Control, query: Query, exchange: Exchange
+        self, question: Question, control: Control, query: Query, exchange: Exchange, receive: Receive
     ) -> Hit | Flight | None:
         """An answer that is here or on its way; a flight, if it is for this turn to ask; else None."""
         failures = 0
@@ -158,7 +166,8 @@ class Caching:
             flight = self._cache.flights.get(question.id)
             if flight is None:
                 return self._cache.flights.start(question.id)
-            landed = await flight.wait(self._patience(flight, question, query, exchange))
+            waiting = flight.wait(self._patience(flight, question, query, exchange))
+            landed = await unless_gone(receive, waiting)
             if isinstance(landed, Entry):
                 self._cache.counts["hits_waited"] += 1
                 return Hit(landed, 1.0, "waited")

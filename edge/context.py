@@ -33,6 +33,8 @@ logger = logging.getLogger("frontdesk")
 
 # At most so long, and at most this share of what is left of the budget.
 MAX_SECONDS = 0.25
+# Of more messages the reading alone would hold up the conversations of others.
+MAX_MESSAGES = 4_000
 _SHARE = 0.5
 # Up to so many bytes a body is counted faster than it is handed to another thread (about 1 ms).
 _QUICK_BYTES = 64_000
@@ -176,14 +178,16 @@ class Pruner:
         so no choice may hang on them.
         """
         deadline = time.monotonic() + min(MAX_SECONDS, _SHARE * budget.remaining_ms() / 1000)
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, self._worker)
         messages, before = data["messages"], None
+        if len(messages) > MAX_MESSAGES:
+            return body, ContextUse(None, None, "too_many_messages")
+        in_time = partial(self._in_time, deadline)
         try:
-            said = read(messages) if len(body) <= _QUICK_BYTES else await in_thread(read, messages)
+            said = read(messages) if len(body) <= _QUICK_BYTES else await in_time(read, messages)
             before = sum(one.tokens for one in said)
             if not self._is_long(said, added):
                 return body, ContextUse(before, before)
-            shorter, after = await in_thread(self._body, data, runtime, deadline, added)
+            shorter, after = await in_time(self._body, data, runtime, deadline, added)
         except Unsure as unsure:
             if str(unsure) == _OVER_BUDGET and not self._goes_on:
                 self._goes_on = True
@@ -193,6 +197,14 @@ class Pruner:
             logger.exception("A conversation could not be pruned, and is forwarded as it came.")
             return body, ContextUse(before, before, "failed")
         return (body if shorter is None else shorter), ContextUse(before, after)
+
+    async def _in_time(self, deadline: float, work: Callable[..., Any], *given: object) -> Any:  # noqa: ANN401
+        """What comes of the work in the thread, behind that of others. Raises Unsure after the deadline."""
+        future = asyncio.get_running_loop().run_in_executor(self._worker, work, *given)
+        try:
+            return await asyncio.wait_for(future, max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            raise Unsure(_OVER_BUDGET) from None
 
     def shorten(
         self,

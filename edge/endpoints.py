@@ -27,14 +27,14 @@ from edge.errors import (
 from edge.exchange import Exchange, unix_now
 from edge.execution import Carried, forwarded
 from edge.feedback import Feedback
-from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed
+from edge.forward import OWN_PREFIX, BrokenResponse, Forwarder, RawHeaders, Relayed, unless_gone
 from edge.host import Host
 from edge.identity import Identity
 from edge.outbound import Outbound
 from edge.pipeline import Pipeline, withhold
 from edge.prefetch import PATH as PREFETCH
 from edge.query import Query
-from edge.stages.admit import ClientLeft, check_framing, read_body, trimmed
+from edge.stages.admit import ClientLeft, check_framing, read_body, stays_below, trimmed
 from edge.telemetry import Sink
 from edge.toolbox import Asker
 from edge.wire import completion_events, completion_json, parse_chat
@@ -138,7 +138,7 @@ class Endpoints:
                 raise MethodNotAllowed(f"{path} takes {expected}, got {method}.", allow=expected)
             return endpoint
         raw = scope.get("raw_path") or scope["path"].encode()
-        if path.startswith("/v1/") and raw.startswith(b"/v1/") and not {"..", "."} & set(path.split("/")):
+        if path.startswith("/v1/") and raw.startswith(b"/v1/") and stays_below(path):
             return self.outbound.pass_through
         raise NotFound(f"There is nothing at {scope['path']}; the API lies under /v1.")
 
@@ -165,9 +165,9 @@ class Endpoints:
             query, decision = self._decide(pipeline, data, exchange)
             exchange.decision = decision = await self._disclose(pipeline, decision, exchange)
             if query is not None and decision.calls:
-                carried = await self._call_tools(query, exchange)
+                carried = await self._call_tools(query, exchange, receive)
             elif query is not None and not decision.is_local:
-                filling = await self.caching.open(exchange, query, data)
+                filling = await self.caching.open(exchange, query, data, receive)
             decision = exchange.decision
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream
@@ -205,18 +205,20 @@ class Endpoints:
             withhold(decision, Reason.UNVERIFIED_CALLER) if decision.is_local else replace(decision, calls=())
         )
 
-    async def _call_tools(self, query: Query, exchange: Exchange) -> Carried:
+    async def _call_tools(self, query: Query, exchange: Exchange, receive: Receive) -> Carried:
         """What goes with the turn once its tools were called; the exchange has the new decision."""
-        if self.host.execution is None or exchange.decision is None:  # then there are no calls
+        decision = exchange.decision
+        if self.host.execution is None or decision is None:  # then there are no calls
             return Carried()
         asker = Asker(exchange.caller, exchange.scope["headers"], exchange.trace)
         try:
-            exchange.decision, carried = await self.host.execution.run(
-                exchange.decision, query, asker, exchange.budget, exchange.request_id
-            )
+            work = self.host.execution.run(decision, query, asker, exchange.budget, exchange.request_id)
+            exchange.decision, carried = await unless_gone(receive, work)
+        except ClientLeft:
+            raise
         except Exception:  # a user must not suffer for a tool
             logger.exception("The tools of the request %s failed.", exchange.request_id)
-            exchange.decision, carried = forwarded(exchange.decision, Reason.TOOL_FAILED), Carried()
+            exchange.decision, carried = forwarded(decision, Reason.TOOL_FAILED), Carried()
         exchange.calls = carried.calls
         exchange.spans.mark("tools")
         return carried

@@ -58,20 +58,20 @@ class Exchange:
         )
         self.budget = Budget.of_ms(budget_ms)
 
+    @property
+    def trace(self) -> RawHeaders:
+        """The headers by which whoever is asked for this request can tell it."""
+        return [
+            (b"x-request-id", self.request_id.encode()),
+            (b"traceparent", self.traceparent.encode()),
+        ]
+
     def header(self, name: bytes) -> str:
         """A request header as text, "" where it is missing."""
         for key, value in self.scope["headers"]:
             if key == name:
                 return str(value.decode("latin-1"))
         return ""
-
-    @property
-    def trace(self) -> RawHeaders:
-        """The headers that tell upstream and tools which request theirs belongs to."""
-        return [
-            (b"x-request-id", self.request_id.encode()),
-            (b"traceparent", self.traceparent.encode()),
-        ]
 
     def head(self) -> RawHeaders:
         """Schema, path, reason, request id and timing; the evidence too where it was asked for.

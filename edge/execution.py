@@ -12,9 +12,10 @@ from edge.decision import Answer, Call, Decision, Level, Path, Reason
 from edge.errors import TemplateError
 from edge.prefetch import Prefetched
 from edge.query import Query
+from edge.results import Failure, Result
 from edge.stages import Runtime
 from edge.telemetry import ToolCall
-from edge.toolbox import Asker, Failure, Result, Toolbox
+from edge.toolbox import Asker, Toolbox
 
 # What of the budget a forwarded turn may wait for tools: the rest is for the model's first token.
 INJECT_SHARE = 0.3
@@ -71,16 +72,22 @@ class Execution:
         running = [_Running.of(self._toolbox, call, asker) for call in worth]
         wait_ms = budget.remaining_ms() * (1.0 if decision.is_local else INJECT_SHARE) - _RENDER_MS
         waited = [one.task for one in running if self._is_in_time(one.call, wait_ms)]
-        if waited:
-            await asyncio.wait(waited, timeout=max(0.0, wait_ms) / 1000)
+        try:
+            if waited:
+                await asyncio.wait(waited, timeout=max(0.0, wait_ms) / 1000)
+        except asyncio.CancelledError:  # the client has left: nobody waits for these
+            for one in running:
+                one.task.cancel()
+            raise
         done = [one for one in running if one.task in waited and one.task.done()]
         found = [one.task.result() for one in done]
         told = [_told(one.call, outcome) for one, outcome in zip(done, found, strict=True)]
         results = [outcome for outcome in found if isinstance(outcome, Result)]
         if decision.is_local:
-            decision = self._answered(decision, query, found, results)
+            decision, problem = self._answered(decision, query, found, results)
             if decision.answer is not None:
                 return decision, Carried(calls=tuple(told))
+            told = [replace(one, problem=problem) for one in told]
         held: dict[str, str] = {}
         told += [self._leave(one, request_id, held) for one in running if one not in done]
         names = tuple(result.tool for result in results)
@@ -117,13 +124,13 @@ class Execution:
         query: Query,
         found: Sequence[Result | Failure],
         results: Sequence[Result],
-    ) -> Decision:
-        """The decision with its answer, or as a forward with the reason why there is none."""
+    ) -> tuple[Decision, str]:
+        """The decision with its answer, or as a forward; and what kept the results out of the template."""
         if len(results) < len(decision.calls):
             codes = {outcome.code for outcome in found if isinstance(outcome, Failure)}
             if "unverified_caller" in codes:
-                return forwarded(decision, Reason.UNVERIFIED_CALLER)
-            return forwarded(decision, Reason.TOOL_FAILED if codes else Reason.OVER_BUDGET)
+                return forwarded(decision, Reason.UNVERIFIED_CALLER), ""
+            return forwarded(decision, Reason.TOOL_FAILED if codes else Reason.OVER_BUDGET), ""
         bundle, lang = self._runtime.bundle, decision.lang
         assert decision.topic is not None  # noqa: S101 - a tool answers a topic,
         assert lang is not None  # noqa: S101 - in a language
@@ -131,12 +138,12 @@ class Execution:
         slots = {name: value for call in decision.calls for name, value in call.suggestion.values.items()}
         try:
             text = template.fill({result.tool: result.value for result in results}, slots)
-        except TemplateError:
-            return forwarded(decision, Reason.TOOL_FAILED)
+        except TemplateError as exc:
+            return forwarded(decision, Reason.TOOL_FAILED), str(exc)
         tokens = self._runtime.router.token_count(text)
         if query.max_tokens is not None and query.max_tokens < tokens:
-            return forwarded(decision, Reason.CLIENT_OPTIONS)
-        return replace(decision, answer=Answer(decision.topic, lang, text, tokens))
+            return forwarded(decision, Reason.CLIENT_OPTIONS), ""
+        return replace(decision, answer=Answer(decision.topic, lang, text, tokens)), ""
 
 
 def forwarded(decision: Decision, reason: Reason) -> Decision:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import httpx2
 from starlette.types import Receive, Send
@@ -17,6 +18,7 @@ from edge.stages.admit import ClientLeft
 from edge.wire import SSE_DONE
 
 RawHeaders = list[tuple[bytes, bytes]]
+_T = TypeVar("_T")
 # Makes our headers of the response, once the upstream's first byte is there.
 Head = Callable[[], RawHeaders]
 
@@ -232,6 +234,21 @@ async def body_stream(
             more = message.get("more_body", False)
     finally:
         ended.set()
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
+    """What comes of the work. Where the client goes first it is cancelled, and ClientLeft raised."""
+    task = asyncio.create_task(work)
+    gone = asyncio.create_task(_until_gone(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientLeft
+        return task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -55,6 +55,8 @@ class Host:
     def equip(self, pipeline: Pipeline, settings: Settings) -> None:
         """Serve a pipeline with those of its tools that the settings let this server call."""
         toolbox = Toolbox(pipeline.runtime.bundle, settings.tools)
+        if settings.tools.base_url and (lacking := toolbox.lacking):
+            logger.warning("Not called, because their secrets are not there: %s.", ", ".join(lacking))
         runtime = replace(pipeline.runtime, callable=toolbox.names)
         if settings.cache.mode != "off":  # then a question that is asked often need not be read each time
             runtime = replace(runtime, router=runtime.router.remembering(_READINGS))

@@ -72,7 +72,7 @@ class Identity:
             # Some servers behind us read an underscore as a hyphen.
             headers = [h for h in scope["headers"] if h[0].replace(b"_", b"-") not in self._names]
             seen = {**scope, "headers": headers}
-        caller = self._caller(seen, named)
+        caller = self._caller(seen, named, came=scope)
         if self._settings.auth == "keys":
             seen = {**seen, "headers": [h for h in seen["headers"] if h[0] != b"authorization"]}
         return caller, seen
@@ -88,14 +88,17 @@ class Identity:
         good = once and NAME.fullmatch(tenant.decode("latin-1"))
         return {name: value for name, value in named.items() if value} if good else {}
 
-    def _caller(self, scope: Scope, named: dict[bytes, bytes]) -> Caller:
+    def _caller(self, scope: Scope, named: dict[bytes, bytes], came: Scope) -> Caller:
         settings = self._settings
         user = named.get(settings.identity_header.encode(), b"").decode("latin-1")
         tenant = named.get(settings.tenant_header.encode(), b"").decode("latin-1")
         told = tuple(named.items())
         if settings.auth == "keys":
             key = self._key([value for name, value in scope["headers"] if name == b"authorization"])
-            return Caller(key.tenant, user or key.id, vouched=True, lent_key=True, headers=told)
+            # Of a name that came in vain, twice or from anybody, nobody can tell whose it is.
+            in_vain = not user and any(n.replace(b"_", b"-") in self._names for n, _ in came["headers"])
+            name = user or ("" if in_vain else key.id)
+            return Caller(key.tenant, name, vouched=True, lent_key=True, headers=told)
         if settings.auth == "proxy" and not user:
             raise Unauthorized(
                 f"The proxy in front did not say who asks: the header {settings.identity_header} must come "

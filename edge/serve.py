@@ -92,6 +92,10 @@ def _summary(settings: Settings) -> str:
         lines.append(
             "Warning: without FRONTDESK_UPSTREAM_BASE_URL every turn that needs the agent gets a 503."
         )
+    if not settings.tools.base_url:
+        lines.append(
+            "Note: without FRONTDESK_TOOLS_BASE_URL ([tools] base_url) no tool whose url is a path is called."
+        )
     if settings.upstream.api_key and settings.auth == "passthrough":
         lines.append(
             "Warning: with auth = passthrough the upstream key is lent to callers on this machine and to "

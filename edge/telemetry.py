@@ -37,6 +37,7 @@ class ToolCall:
     """A tool that a request called. ``level``: what for. ``gain_ms``: what it was expected to save, if known.
 
     ``outcome``: ``ok``, ``prefetched`` (left for the agent to collect), ``collected``, or why there is none.
+    ``problem``: why the results do not fill the topic's template; it names a field and never a value.
     """
 
     tool: str
@@ -45,6 +46,7 @@ class ToolCall:
     ms: float = 0.0
     cached: bool = False
     gain_ms: float | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import hashlib
 import json
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import httpx2
@@ -19,13 +19,12 @@ from edge.bundle import Bundle
 from edge.config import ToolSettings
 from edge.decision import Call, SlotValue
 from edge.identity import Caller
+from edge.results import MAX_RESULT_BYTES, Failure, Result, ResultCache, is_json, read_result
 from edge.tools import Tool
 from edge.transport import KEEPALIVE_SECONDS
 
 logger = logging.getLogger("frontdesk")
 
-MAX_RESULT_BYTES = 65_536
-_CACHE_BYTES = 16_000_000
 # A tool's time is judged by its last calls. Gains are reckoned as if this many more results had been
 # collected as often as the confidence promised, so that a few do not decide.
 _REMEMBERED = 64
@@ -34,33 +33,6 @@ _TRIES = 3
 _HALF_LIFE = 600.0  # of what was observed, in seconds
 _Headers = tuple[tuple[bytes, bytes], ...]
 _USER, _TENANT = b"x-frontdesk-user", b"x-frontdesk-tenant"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a tool answered: its JSON, decoded and as text. It is the caller's data: its repr is empty."""
-
-    tool: str
-    arguments: Mapping[str, SlotValue] = field(repr=False)
-    value: Any = field(repr=False)
-    text: str = field(repr=False)
-    ms: float
-    cached: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A call without a result.
-
-    ``code``: ``unverified_caller`` (nobody says who asks, or the credential did not come), ``busy`` (the
-    tool's own limits), ``timeout``, ``unreachable``, ``status_404`` and so on, ``too_large``, ``not_json``,
-    ``not_owner`` (the result is somebody else's), ``bad_argument``, ``internal_error``, ``over_budget`` (it
-    was not waited for).
-    """
-
-    tool: str
-    code: str
-    ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +53,26 @@ class Toolbox:
         self._settings = settings
         limits = httpx2.Limits(keepalive_expiry=KEEPALIVE_SECONDS)
         self._transport = transport or httpx2.AsyncHTTPTransport(limits=limits, retries=0)
-        self.tools = {
-            name: bundle.tools[name] for name in sorted(bundle.called) if self._can(bundle.tools[name])
-        }
+        self._declared = [bundle.tools[name] for name in sorted(bundle.called)]
+        self.tools = {tool.name: tool for tool in self._declared if self._can(tool)}
         self._limits = {name: _Limits(tool) for name, tool in self.tools.items()}
         self._figures = {name: _Figures() for name in self.tools}
-        self._cache: OrderedDict[tuple[str, ...], tuple[float, Result]] = OrderedDict()
-        self._cached_bytes = 0
+        self._cache = ResultCache()
 
     @property
     def names(self) -> frozenset[str]:
         """The tools that can be called."""
         return frozenset(self.tools)
+
+    @property
+    def lacking(self) -> list[str]:
+        """Tools that may be called and whose secret this server has not: ``tool (variable)``."""
+        named = ((t.name, t.credential.partition(":")) for t in self._declared)
+        return [
+            f"{name} (FRONTDESK_SECRET_{secret})"
+            for name, (kind, _, secret) in named
+            if kind == "secret" and secret not in self._settings.secrets
+        ]
 
     async def close(self) -> None:
         """Close every connection."""
@@ -104,9 +84,10 @@ class Toolbox:
         credential = self._credential(tool, asker)
         if credential is None or not _may_ask(tool, asker.caller):
             return Failure(tool.name, "unverified_caller")
-        arguments = tool.arguments(call.suggestion.values, asker.caller.user)
+        user = _name_of(asker.caller)
+        arguments = tool.arguments(call.suggestion.values, user)
         key = _cache_key(tool, arguments, asker.caller, credential)
-        if tool.cache_s and (kept := self._kept(key)) is not None:
+        if tool.cache_s and (kept := self._cache.get(key)) is not None:
             return kept
         limits = self._limits[tool.name]
         if not limits.enter():
@@ -121,11 +102,11 @@ class Toolbox:
         if isinstance(found, str):
             return Failure(tool.name, found, ms)
         value, text = found
-        if tool.owner and not (isinstance(value, dict) and value.get(tool.owner) == asker.caller.user):
+        if tool.owner and not (isinstance(value, dict) and value.get(tool.owner) == user):
             return Failure(tool.name, "not_owner", ms)
-        result = Result(tool.name, arguments, value, text, ms)
+        result = Result(tool.name, arguments, text, ms)
         if tool.cache_s:
-            self._keep(key, result, time.monotonic() + tool.cache_s)
+            self._cache.put(key, result, tool.cache_s)
         return result
 
     def may_ask(self, call: Call, asker: Asker) -> bool:
@@ -210,10 +191,8 @@ class Toolbox:
         try:
             if response.status_code != 200:
                 return f"status_{response.status_code}"
-            if (
-                "json" not in response.headers.get("content-type", "")
-                or "content-encoding" in response.headers
-            ):
+            encoded = "content-encoding" in response.headers
+            if encoded or not is_json(response.headers.get("content-type", "")):
                 return "not_json"
             body = bytearray()
             async for chunk in response.stream:  # type: ignore[union-attr]
@@ -222,28 +201,7 @@ class Toolbox:
                     return "too_large"
         finally:
             await response.aclose()
-        return _decoded(bytes(body))
-
-    def _kept(self, key: tuple[str, ...]) -> Result | None:
-        until, result = self._cache.get(key, (0.0, None))
-        if result is None:
-            return None
-        if time.monotonic() >= until:
-            self._forget(key)
-            return None
-        self._cache.move_to_end(key)
-        return Result(result.tool, result.arguments, result.value, result.text, 0.0, cached=True)
-
-    def _keep(self, key: tuple[str, ...], result: Result, until: float) -> None:
-        if key in self._cache:
-            self._forget(key)
-        self._cache[key] = until, result
-        self._cached_bytes += len(result.text)
-        while self._cached_bytes > _CACHE_BYTES:
-            self._forget(next(iter(self._cache)))
-
-    def _forget(self, key: tuple[str, ...]) -> None:
-        self._cached_bytes -= len(self._cache.pop(key)[1].text)
+        return read_result(bytes(body)) or "not_json"
 
 
 def _may_ask(tool: Tool, caller: Caller) -> bool:
@@ -257,8 +215,11 @@ def _may_ask(tool: Tool, caller: Caller) -> bool:
 def _cache_key(
     tool: Tool, arguments: Mapping[str, SlotValue], caller: Caller, credential: _Headers
 ) -> tuple[str, ...]:
-    """Whose result it is, too: a public tool's is everybody's, unless it saw somebody's credential."""
-    asked = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+    """Whose result it is, too: a public tool's is everybody's, unless it saw somebody's credential.
+
+    And of which day it is: "today" is another day after midnight.
+    """
+    asked = json.dumps([date.today().isoformat(), arguments], sort_keys=True, ensure_ascii=False)
     passed_on = b"".join(value for _, value in credential) if tool.credential.startswith("header:") else b""
     secret = hashlib.sha256(passed_on).hexdigest()
     if tool.scope == "public":
@@ -266,18 +227,12 @@ def _cache_key(
     return tool.name, asked, secret, caller.tenant, caller.user
 
 
-def _decoded(body: bytes) -> tuple[Any, str] | str:
-    """The JSON of a result; a text alone, or a number, is no result that fields can be read of."""
+def _name_of(caller: Caller) -> str:
+    """The caller's name as text: a header's bytes are UTF-8, or what they are byte by byte."""
     try:
-        text = body.decode("utf-8")
-        value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        return "not_json"
-    return (value, text) if isinstance(value, dict | list) else "not_json"
-
-
-def _no_number(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+        return caller.user.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return caller.user
 
 
 class _Limits:

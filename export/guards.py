@@ -27,6 +27,8 @@ def guard_data(source: Path = GUARDS_FILE) -> dict[str, Any]:
     for kind, entry in raw["signals"].items():
         for value, terms in entry["values"].items():
             signal = "" if value == _NEUTRAL else f"{kind}:{value}" if value else kind
+            if any(isinstance(term, bool) for term in terms):
+                raise ValueError(f"{source}: {kind} has a word that YAML reads as true or false; quote it")
             for term in map(str, terms):
                 if term.startswith("re:"):
                     expressions.append(term[3:])

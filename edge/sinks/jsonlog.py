@@ -55,6 +55,7 @@ def record(event: Served) -> dict[str, Any]:
 def _call(call: ToolCall) -> dict[str, Any]:
     told = {"name": call.tool, "level": call.level, "outcome": call.outcome, "ms": round(call.ms, 3)}
     told |= {"cached": True} if call.cached else {}
+    told |= {"template": call.problem} if call.problem else {}
     return told | ({} if call.gain_ms is None else {"gain_ms": round(call.gain_ms, 3)})
 
 

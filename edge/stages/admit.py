@@ -1,5 +1,6 @@
 """Admit: framing and size of a request, before anything of it is interpreted."""
 
+import re
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -38,6 +39,15 @@ def check_framing(scope: Scope) -> None:
             "The request must have one Content-Length, or Transfer-Encoding on HTTP/1.1, not both.",
             code="bad_framing",
         )
+
+
+def stays_below(path: str) -> bool:
+    """Whether no server behind us can take a decoded path for one that leaves its folder.
+
+    Some read a backslash as a slash, drop what follows a semicolon, or end the path at a NUL.
+    """
+    segments = re.split(r"[/\\]", path)
+    return "\0" not in path and not any(s.partition(";")[0] in (".", "..") for s in segments)
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from servers import RawClient, chunk, completion, json_answer, open_client, post, wait_until
 
 from edge.config import Settings
+from edge.stages.admit import stays_below
 
 CHAT = "/v1/chat/completions"
 HELLO = b'{"messages":[{"role":"user","content":"hi"}]}'
@@ -341,3 +342,27 @@ def test_health_takes_head_and_is_no_event(relay, upstream):
 def test_nothing_is_left(relay, upstream):
     relay.wait_idle()
     wait_until(lambda: relay.served.open_connections() == 0, "the clients' connections to be gone")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/../x",
+        "/v1/./x",
+        "/v1/..;/admin",
+        "/v1/.;a=b/x",
+        "/v1/..\\admin",
+        "/v1/a\\..\\b",
+        "/v1/..\0/admin",
+        "/v1/x\0",
+    ],
+)
+def test_a_path_that_some_server_takes_for_another_is_not_passed_on(path: str) -> None:
+    assert not stays_below(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/v1/files/a..b", "/v1/x;y=1", "/v1//x", "/v1/...", "/v1/文件"]
+)
+def test_other_paths_are(path: str) -> None:
+    assert stays_below(path)

@@ -577,3 +577,27 @@ def test_the_oldest_embeddings_are_forgotten(runtime: Runtime, monkeypatch: pyte
     for texts in ("ab", "cd", "bcd", "eb", "b"):
         embeddings.of(list(texts), counted.runtime, math.inf)
     assert "".join(counted.texts) == "abcdeb"[:5]
+
+
+def test_more_messages_than_are_read_cost_nothing() -> None:
+    messages = [{"role": "user", "content": "a"}] * (context.MAX_MESSAGES + 1)
+    pruner = Pruner(Context(max_tokens=10))
+    body, use = asyncio.run(pruner.prune({"messages": messages}, b"as it came", None, Budget.of_ms(PATIENT)))
+    assert (body, use.before, use.unpruned) == (b"as it came", None, "too_many_messages")
+
+
+def test_nobody_waits_longer_than_promised_behind_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread is busy with the conversation of somebody else."""
+    monkeypatch.setattr(context, "MAX_SECONDS", 0.2)
+    pruner = Pruner(Context(max_tokens=10))
+    busy = threading.Event()
+    pruner._worker.submit(busy.wait, 10)
+    data = {"messages": [{"role": "user", "content": "word " * 50_000}]}
+    body = json.dumps(data).encode()
+    begin = time.monotonic()
+    try:
+        same, use = asyncio.run(pruner.prune(data, body, None, Budget.of_ms(PATIENT)))
+        assert time.monotonic() - begin < 5
+    finally:
+        busy.set()
+    assert (same, use.unpruned) == (body, "over_budget")

@@ -228,6 +228,19 @@ def test_the_upstream_key_is_not_lent_to_those_for_whom_a_proxy_on_this_machine_
     assert Identity(key).admit(known)[0].lent_key
 
 
+@pytest.mark.parametrize("came", [["eva", "bob"], ["eva", "eva"]])
+@pytest.mark.parametrize("peer", ["127.0.0.1", "192.0.2.7"])
+def test_with_a_key_a_name_in_vain_names_nobody(came: list[str], peer: str) -> None:
+    """Twice, or from an address that nobody trusts: neither that name nor the key's own."""
+    identity = Identity(Settings(auth="keys", keys=(KNOWN,), identity_header="x-user"))
+    authorization = (b"authorization", f"Bearer {KEY}".encode())
+    given = came if peer == "127.0.0.1" else came[:1]
+    headers = [authorization, *((b"x-user", name.encode()) for name in given)]
+    scope = {"type": "http", "headers": headers, "client": (peer, 1)}
+    assert identity.admit(scope)[0].user == ""
+    assert identity.admit({**scope, "headers": [authorization]})[0].user == KNOWN.id
+
+
 def checker(status: int, gate: threading.Event | None = None) -> Any:
     def script(received: Received) -> list[Step]:
         known = dict(received.fields).get("authorization") == "Bearer good"

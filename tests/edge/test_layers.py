@@ -22,8 +22,8 @@ VALUES = _modules(
     "wire query decision complexity errors budget telemetry normaliser accept conversation markdown cache.expiry"
 )
 PARTS = _modules(
-    "router bundle guards hints moments amounts doubts words asked pairs slots sse stages tools toolbox prefetch "
-    "templates template_syntax config context breaker"
+    "router bundle guards hints moments amounts doubts words asked pairs slots sse stages tools toolbox results "
+    "prefetch templates template_syntax config context breaker"
 )
 PARTS |= {name for name in SOURCES if name.startswith(("edge.stages.", "edge.cache"))} - VALUES
 # What the commands may load beside the runtime's libraries, and only when a command needs it.

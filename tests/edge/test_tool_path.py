@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import Any
 
 import httpx2
@@ -11,12 +12,14 @@ import pytest
 from servers import (
     Desk,
     Do,
+    RawClient,
     Received,
     Relay,
     ScriptedUpstream,
     completion,
     json_answer,
     open_client,
+    post,
     wait_until,
 )
 from toolkit import ORDER, ORDER_EN, PRICE, orders, with_tools
@@ -191,6 +194,11 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "a redirect": (json_answer(b"{}", "302 Status"), "status_302"),
     "no JSON": (json_answer(b"{'a': 1}"), "not_json"),
     "NaN": (json_answer(b'{"state": NaN}'), "not_json"),
+    "an infinite number": (json_answer(b'{"state": 1e999}'), "not_json"),
+    "another type": (
+        [b"HTTP/1.1 200 OK\r\ncontent-type: text/html; x=notjson\r\ncontent-length: 2\r\n\r\n{}"],
+        "not_json",
+    ),
     "a text alone": (json_answer(b'"shipped"'), "not_json"),
     "deep nesting": (json_answer(b"[" * 60_000), "not_json"),
     "10 MB": (json_answer(json.dumps({"state": "x" * 10_000_000}).encode()), "too_large"),
@@ -429,6 +437,60 @@ def test_a_result_that_saw_a_credential_is_kept_for_that_credential(
     assert [got.headers["x-shop-session"] for got in tools.requests] == ["a", "b"]
 
 
+def test_a_result_for_today_is_of_today(
+    started: Started, tools: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock:
+        now = date(2026, 3, 2)
+
+        @classmethod
+        def today(cls) -> date:
+            return cls.now
+
+    monkeypatch.setattr("edge.toolbox.date", Clock)
+    with started(orders(use=Level.ANSWER, cache_s=600.0)) as relay:
+        for day in (2, 2, 3):
+            Clock.now = date(2026, 3, day)
+            ask(relay)
+    assert len(tools.requests) == 2
+
+
+def test_a_name_in_any_script_owns_its_results(started: Started, tools: ScriptedUpstream) -> None:
+    tools.script = json_answer(json.dumps({**SHIPPED, "user": "张三"}, ensure_ascii=False).encode())
+    declared = orders(use=Level.ANSWER, scope="user", owner="user")
+    with started(declared) as relay, open_client(relay.url) as client:
+        body = {"model": "m", "messages": [{"role": "user", "content": ASKED}]}
+        named = client.post(CHAT, json=body, headers=[(b"x-user", "张三".encode())])
+        other = client.post(CHAT, json=body, headers=[(b"x-user", "李四".encode())])
+    assert (why(named), why(other)) == (("tool", "matched"), ("agent", "tool_failed"))
+    assert tools.requests[0].headers["x-frontdesk-user"].encode("latin-1") == "张三".encode()
+
+
+def test_what_is_injected_is_what_was_checked(
+    started: Started, agent: ScriptedUpstream, tools: ScriptedUpstream
+) -> None:
+    tools.script = json_answer(b'{"user": "bob", "secret": 1, "user": "eva"}')
+    with started(orders(use=Level.INJECT, scope="user", owner="user")) as relay:
+        ask(relay)
+    assert agent.last().json()["messages"][-1]["content"] == '{"user":"eva","secret":1}'
+
+
+def test_a_client_that_leaves_ends_the_calls_of_its_turn(
+    started: Started, agent: ScriptedUpstream, tools: ScriptedUpstream
+) -> None:
+    tools.script = [Do.STALL]
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": ASKED}]}).encode()
+    with started(orders(use=Level.ANSWER, timeout=30.0, max_concurrency=1), budget_ms=60_000) as relay:
+        with RawClient(relay.port) as client:
+            client.send(post(body, CHAT, "x-user: eva"))
+            wait_until(lambda: tools.requests, "the call")
+            client.leave(abort=True)
+        wait_until(lambda: tools.last().closed.is_set(), "the call's end")
+        tools.script = json_answer(json.dumps(SHIPPED).encode())
+        assert why(ask(relay)) == ("tool", "matched")  # its place is free again
+    assert agent.requests == []
+
+
 def test_a_kept_result_expires_and_a_failure_is_never_kept(started: Started, tools: ScriptedUpstream) -> None:
     tools.scripts.extend([json_answer(b"{}", "500 Status")])
     with started(orders(use=Level.ANSWER, cache_s=0.2)) as relay:
@@ -535,6 +597,11 @@ def test_nobody_but_the_agent_collects(started: Started, agent: ScriptedUpstream
         assert collect(relay, received, now=int(time.time()) - 120).status_code == 401
         assert collect(relay, received, request_id="another").status_code == 401
         assert collect(relay, received, path="/v1/prefetch/pf_unknown").status_code == 404
+        forged = {"x-frontdesk-signature": f"kid=k,t={int(time.time())},attempt=1,v1={'0' * 64}"}
+        for odd, request_id in (("/v1/prefetch/%E4%BD%A0", "a"), ("/v1/prefetch/%0a", "a"), (path, "\xff")):
+            with open_client(relay.url) as client:
+                sent = [(b"x-request-id", request_id.encode("latin-1")), *forged.items()]
+                assert client.get(odd, headers=sent).status_code == 401
         assert collect(relay, received).status_code == 200
 
 

@@ -141,3 +141,11 @@ def test_patterns_that_only_one_host_reads_are_refused(tmp_path) -> None:  # typ
     )
     with pytest.raises(ValueError, match="not read alike"):
         guard_data(source)
+
+
+def test_words_that_yaml_reads_as_true_or_false_are_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    source = tmp_path / "guards.yaml"
+    source.write_text("signals: {negation: {reason: negation_mismatch, values: {not: [not, no]}}}\n")
+    with pytest.raises(ValueError, match="quote it"):
+        guard_data(source)
+    assert "negation" in signals("a country where I need no visa")

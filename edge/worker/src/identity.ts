@@ -56,7 +56,9 @@ export class Identity {
     const named = this.named(request.headers, peer);
     const headers = new Headers(request.headers);
     if (named.size === 0) for (const name of this.namesIn(request.headers)) headers.delete(name);
-    const caller = await this.caller(headers, named, peer);
+    // Of a name that came in vain, twice or from anybody, nobody can tell whose it is.
+    const isInVain = this.namesIn(request.headers).length > 0;
+    const caller = await this.caller(headers, named, peer, isInVain);
     if (this.settings.auth === "keys") headers.delete("authorization");
     return { caller, headers };
   }
@@ -86,14 +88,20 @@ export class Identity {
     return isOnce && NAME.test(tenant) ? new Map(values.filter(([, value]) => value !== "")) : none;
   }
 
-  private async caller(headers: Headers, named: Map<string, string>, peer: string): Promise<Caller> {
+  private async caller(
+    headers: Headers,
+    named: Map<string, string>,
+    peer: string,
+    isInVain: boolean,
+  ): Promise<Caller> {
     const { auth, identityHeader, tenantHeader } = this.settings;
     const user = named.get(identityHeader) ?? "";
     const tenant = named.get(tenantHeader) ?? "";
     const told = [...named];
     if (auth === "keys") {
       const key = await this.key(headers.get("authorization") ?? "");
-      return { tenant: key.tenant, user: user || key.id, vouched: true, lentKey: true, named: told };
+      const name = user || (isInVain ? "" : key.id);
+      return { tenant: key.tenant, user: name, vouched: true, lentKey: true, named: told };
     }
     if (auth === "proxy" && user === "") {
       throw new Unauthorized(

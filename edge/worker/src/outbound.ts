@@ -18,8 +18,10 @@ export function targetOf({ pathname, search }: URL): string | null {
   } catch {
     path = pathname;
   }
-  const isPlain = path.split("/").every((part) => part !== "." && part !== "..");
-  return isPlain ? pathname.slice("/v1".length) + search : null;
+  // Some servers read a backslash as a slash, drop what follows a semicolon, or end the path at a NUL.
+  const names = path.split(/[/\\]/).map((part) => part.split(";")[0]);
+  const staysBelow = !path.includes("\0") && !names.includes(".") && !names.includes("..");
+  return staysBelow ? pathname.slice("/v1".length) + search : null;
 }
 
 /** The body as it came, but for the model's name upstream. */
