@@ -46,8 +46,8 @@ def stays_below(path: str) -> bool:
 
     Some read a backslash as a slash, drop what follows a semicolon, or end the path at a NUL.
     """
-    segments = re.split(r"[/\\]", path)
-    return "\0" not in path and not any(s.partition(";")[0] in (".", "..") for s in segments)
+    names = (re.split("[;\0]", segment)[0] for segment in re.split(r"[/\\]", path))
+    return not any(name in (".", "..") for name in names)
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:

@@ -354,7 +354,6 @@ def test_nothing_is_left(relay, upstream):
         "/v1/..\\admin",
         "/v1/a\\..\\b",
         "/v1/..\0/admin",
-        "/v1/x\0",
     ],
 )
 def test_a_path_that_some_server_takes_for_another_is_not_passed_on(path: str) -> None:
@@ -362,7 +361,7 @@ def test_a_path_that_some_server_takes_for_another_is_not_passed_on(path: str) -
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/models", "/v1/files/a..b", "/v1/x;y=1", "/v1//x", "/v1/...", "/v1/文件"]
+    "path", ["/v1/models", "/v1/files/a..b", "/v1/x;y=1", "/v1//x", "/v1/...", "/v1/x\0", "/v1/文件"]
 )
 def test_other_paths_are(path: str) -> None:
     assert stays_below(path)

@@ -19,8 +19,8 @@ export function targetOf({ pathname, search }: URL): string | null {
     path = pathname;
   }
   // Some servers read a backslash as a slash, drop what follows a semicolon, or end the path at a NUL.
-  const names = path.split(/[/\\]/).map((part) => part.split(";")[0]);
-  const staysBelow = !path.includes("\0") && !names.includes(".") && !names.includes("..");
+  const names = path.split(/[/\\]/).map((part) => part.split(/[;\0]/)[0]);
+  const staysBelow = !names.includes(".") && !names.includes("..");
   return staysBelow ? pathname.slice("/v1".length) + search : null;
 }
 
