@@ -31,9 +31,12 @@ from edge.pipeline import Pipeline, place
 from edge.query import Query
 from edge.stages.admit import ClientLeft
 from edge.telemetry import CacheUse
+from edge.wire import is_unambiguous
 
 logger = logging.getLogger("frontdesk")
 
+# How long a whole answer is waited for: another's client may be slow to take it, or mean to be.
+_LONGEST_WAIT = 60.0
 # How many of a crowd ask the agent, one after the other, before it is thought to be down.
 _TRIES = 2
 # What of the budget a turn may wait for what several servers share.
@@ -61,18 +64,18 @@ class Caching:
         self._zone = zone_of(settings.cache.zone)
 
     async def open(
-        self, exchange: Exchange, query: Query, data: Mapping[str, Any], receive: Receive
+        self, exchange: Exchange, query: Query, body: bytes, data: Mapping[str, Any], receive: Receive
     ) -> Filling | None:
         """Answer a turn that was decided to be forwarded, or say how its answer is to be recorded.
 
-        ``data``: its parsed body. An answer is put into the exchange's decision. None: nothing is kept.
-        Raises ClientLeft.
+        ``body``: as it came; ``data``: as it was parsed. An answer is put into the exchange's decision. None:
+        nothing is kept. Raises ClientLeft.
         """
         pipeline, decision = self._host.pipeline, exchange.decision
         if self._settings.cache.mode == "off" or pipeline is None or decision is None:
             return None
         try:
-            return await self._open(pipeline, decision, exchange, query, data, receive)
+            return await self._open(pipeline, decision, exchange, query, body, data, receive)
         except ClientLeft:
             raise
         except Exception:  # a user must not suffer for the cache
@@ -119,18 +122,15 @@ class Caching:
         decision: Decision,
         exchange: Exchange,
         query: Query,
+        body: bytes,
         data: Mapping[str, Any],
         receive: Receive,
     ) -> Filling | None:
-        bundle = pipeline.runtime.bundle
-        why = why_not(decision, query, data["messages"], bundle, self._settings.cache)
-        if why is None and place(query.identity) >= pipeline.answering.share:
-            why = "control_group"
-        if why is None and not await self._access.may_read(pipeline, exchange):
-            why = "unverified_caller"
+        why = await self._why_not(pipeline, decision, exchange, query, body, data)
         if why is not None:
             exchange.cache = CacheUse("none", why)
             return None
+        bundle = pipeline.runtime.bundle
         if self._cache.pairs is None:
             self._cache.pairs = Judge(bundle.pairs, self._settings.cache.min_similarity)
         question = self._question(bundle, decision, exchange, query, data)
@@ -151,8 +151,28 @@ class Caching:
             self._land(flight, Landed.LEFT)
             exchange.cache = CacheUse("miss", "no_store")
             return None
-        recorder = Recorder(exchange.caller.user if self._settings.identity_header else "")
+        named = exchange.caller.user if self._settings.identity_header else ""
+        recorder = Recorder((named, str(data.get("user") or "")))
         return Filling(question, recorder, self._cache.mark(), flight)
+
+    async def _why_not(
+        self,
+        pipeline: Pipeline,
+        decision: Decision,
+        exchange: Exchange,
+        query: Query,
+        body: bytes,
+        data: Mapping[str, Any],
+    ) -> str | None:
+        """Why a turn has nothing to do with the cache, in snake_case; None where it has."""
+        why = why_not(decision, query, data, pipeline.runtime.bundle, self._settings.cache)
+        if why is not None:
+            return why
+        if not is_unambiguous(body):  # the agent may read another question than we do
+            return "ambiguous_body"
+        if place(query.identity) >= pipeline.answering.share:
+            return "control_group"
+        return None if await self._access.may_read(pipeline, exchange) else "unverified_caller"
 
     async def _look(
         self, question: Question, control: Control, query: Query, exchange: Exchange, receive: Receive
@@ -232,14 +252,14 @@ class Caching:
             vector=unit_vector(decision.reading.embedding),
         )
 
-    def _patience(self, flight: Flight, question: Question, query: Query, exchange: Exchange) -> float | None:
-        """For how many seconds a turn waits for another's answer; None: until that is there.
+    def _patience(self, flight: Flight, question: Question, query: Query, exchange: Exchange) -> float:
+        """For how many seconds a turn waits for another's answer.
 
-        A whole answer comes no sooner from the agent itself. A stream has a first byte to show within its
-        budget, and does not begin to wait for what is expected to be too late.
+        A whole answer comes no sooner from the agent itself, unless the other's client is slow. A stream has
+        a first byte to show within its budget, and does not begin to wait for what is expected to be late.
         """
         if not query.stream:
-            return None
+            return _LONGEST_WAIT
         left = exchange.budget.remaining_ms()
         expected = self._cache.expected_ms(question.topic)
         late = expected is not None and expected - flight.elapsed_ms() > left

@@ -167,7 +167,7 @@ class Endpoints:
             if query is not None and decision.calls:
                 carried = await self._call_tools(query, exchange, receive)
             elif query is not None and not decision.is_local:
-                filling = await self.caching.open(exchange, query, data, receive)
+                filling = await self.caching.open(exchange, query, body, data, receive)
             decision = exchange.decision
             if query is not None and decision.answer is not None:
                 relayed.stream = query.stream

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from starlette.types import Receive, Send
 
@@ -23,7 +23,7 @@ _REMEMBERED = 10_000
 class _Given:
     """An answer that was given. ``entry``: the cache's id of it, "" where it does not come from there."""
 
-    asker: bytes
+    asker: str
     path: str
     topic: str
     entry: str
@@ -49,6 +49,8 @@ class Feedback:
         if self._given.setdefault(exchange.request_id, given) is given:
             while len(self._given) > _REMEMBERED:
                 self._given.popitem(last=False)
+        if entry:
+            self._cache.remember(exchange.request_id, asdict(given))
 
     async def endpoint(self, exchange: Exchange, receive: Receive, send: Send, _: Relayed) -> None:
         """Count a verdict, once, of whoever got the answer; evict what is wrong. Raises RequestError."""
@@ -58,19 +60,29 @@ class Feedback:
             raise BadRequest("'request_id' must be the x-request-id of the answer.", "request_id")
         if verdict not in VERDICTS:
             raise BadRequest(f"'verdict' must be one of {', '.join(VERDICTS)}.", "verdict")
-        given = self._given.get(request_id)
-        if given is None or given.asker != _asker(exchange):
-            raise NotFound("There is no such answer of yours: it was judged before, or is too long ago.")
-        del self._given[request_id]  # each answer is judged once
+        given = await self._take(request_id, _asker(exchange))
         evicted = verdict == "wrong" and bool(given.entry) and await self._cache.evict(given.entry)
         self.verdicts[f"{given.path}_{verdict}"] += 1
         told = {"verdict": verdict, "path": given.path, "topic": given.topic or None, "evicted": evicted}
         exchange.audit = {"action": "feedback", "of": request_id, **told, "entry": given.entry or None}
         await exchange.respond(send, 200, b"application/json", json_bytes({"request_id": request_id, **told}))
 
+    async def _take(self, request_id: str, asker: str) -> _Given:
+        """The answer of a request, of whichever server, that nobody can take again. Raises NotFound."""
+        given = self._given.get(request_id)
+        if given is None and (told := await self._cache.recall(request_id)) is not None:
+            given = _Given(**told)
+            if given.asker == asker and not await self._cache.forget(request_id):
+                given = None  # somebody was quicker
+        if given is None or given.asker != asker:
+            raise NotFound("There is no such answer of yours: it was judged before, or is too long ago.")
+        if self._given.pop(request_id, None) is not None and given.entry:
+            await self._cache.forget(request_id)
+        return given
 
-def _asker(exchange: Exchange) -> bytes:
+
+def _asker(exchange: Exchange) -> str:
     """Stands for who asks, by name and credential; nothing can be read out of it."""
     caller = exchange.caller
     shown = "\n".join([caller.tenant, caller.user, exchange.header(b"authorization")])
-    return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()

@@ -48,6 +48,15 @@ def parse_object(body: bytes) -> dict[str, Any]:
     return data
 
 
+def is_unambiguous(body: bytes) -> bool:
+    """Whether no object of a JSON body has one name twice, of which readers take the last or the first."""
+    try:
+        json.loads(body.decode("utf-8-sig"), object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def check_messages(data: Mapping[str, Any]) -> None:
     """Raise BadRequest unless ``messages`` is a non-empty list of objects."""
     messages = data.get("messages")
@@ -149,6 +158,13 @@ def _usage(prompt: int, completion: int) -> dict[str, int]:
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
     }
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise ValueError("a name comes twice")
+    return named
 
 
 def _refuse(constant: str) -> None:

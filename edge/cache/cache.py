@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -237,6 +237,25 @@ class Cache:
         if problem is not None:
             logger.warning("The entry %s was judged wrong and may come back: %s.", id_, problem)
         return problem is None
+
+    def remember(self, request_id: str, record: Mapping[str, str]) -> None:
+        """Let the other servers know which answer a request got, if there are any."""
+        if self.shared is not None:
+            self.shared.remember(request_id, record)
+
+    async def recall(self, request_id: str) -> dict[str, str] | None:
+        """What some server has let the others know of a request."""
+        try:
+            return None if self.shared is None else await self.shared.recall(request_id)
+        except SharedError:
+            return None
+
+    async def forget(self, request_id: str) -> bool:
+        """Take back what the others know of a request; whether they knew, so that only one may act on it."""
+        try:
+            return self.shared is not None and await self.shared.forget(request_id)
+        except SharedError:
+            return False
 
     def state(self) -> dict[str, Any]:
         """What is held and what happened, as JSON can hold it. No text of anybody's."""

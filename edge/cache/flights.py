@@ -24,8 +24,8 @@ class Flight:
     started: float
     _landing: "asyncio.Future[Entry | Landed]" = field(repr=False)
 
-    async def wait(self, seconds: float | None) -> Entry | Landed:
-        """How it ended; NOTHING where it has not within ``seconds``. None: as long as it takes."""
+    async def wait(self, seconds: float) -> Entry | Landed:
+        """How it ended; NOTHING where it has not within ``seconds``."""
         try:
             return await asyncio.wait_for(asyncio.shield(self._landing), seconds)
         except TimeoutError:

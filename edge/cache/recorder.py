@@ -32,11 +32,11 @@ _PART = re.compile(r"[^\W\d_]{2,}|\d{4,}")
 
 
 class Recorder:
-    """Hears one response, stream or whole. ``user``: the caller's name; an answer that says it is theirs."""
+    """Hears one response, stream or whole. ``names``: of the caller; an answer that says one is theirs."""
 
-    def __init__(self, user: str = "") -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
         self.unfit = ""
-        self._user = user
+        self._names = names
         self._is_events = False
         self._size = 0
         self._pieces: list[str] = []
@@ -90,7 +90,7 @@ class Recorder:
             self._refuse("truncated" if self._finish == "length" else "finish")
         text = "".join(self._pieces)
         if not self.unfit:
-            self.unfit = why_unfit(text, self._user)
+            self.unfit = why_unfit(text, self._names)
         return None if self.unfit else text
 
     def _chunk(self, data: Mapping[str, Any]) -> None:
@@ -139,8 +139,8 @@ class Recorder:
         self._body.clear()
 
 
-def why_unfit(text: str, user: str = "") -> str:
-    """Why a text is not to be kept, in snake_case; "" where it may be. ``user``: the caller's name."""
+def why_unfit(text: str, names: Sequence[str] = ()) -> str:
+    """Why a text is not to be kept, in snake_case; "" where it may be. ``names``: of the caller."""
     if not text.strip():
         return "empty"
     try:
@@ -151,7 +151,7 @@ def why_unfit(text: str, user: str = "") -> str:
         return "unreadable"
     if _REFUSAL.match(text):
         return "refusal"
-    return "personal" if _says(text.casefold(), user.casefold()) else ""
+    return "personal" if any(_says(text.casefold(), name.casefold()) for name in names) else ""
 
 
 def _says(text: str, user: str) -> bool:

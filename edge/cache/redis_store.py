@@ -16,6 +16,7 @@ from edge.cache.selector import Selector
 
 PREFIX = "frontdesk:cache:1:"
 _ENTRIES, _TAGS, _VECTORS = f"{PREFIX}e:", f"{PREFIX}tags", f"{PREFIX}vectors:"
+_GIVEN, _GIVEN_SECONDS = f"{PREFIX}g:", 3600
 _PURGED, _CHANNEL = f"{PREFIX}purged", f"{PREFIX}said"
 _PING_SECONDS, _SILENT_SECONDS = 5.0, 12.0
 _PAGE = 500
@@ -152,6 +153,19 @@ class RedisStore:
         await self._redis().unlink(_ENTRIES + id_)
         await self._redis().publish(_CHANNEL, json.dumps({"kind": "id", "value": id_, "purged": ""}))
 
+    async def remember(self, id_: str, record: Mapping[str, str]) -> None:
+        """Note which answer a request got, for an hour; of two requests with one id the first stays."""
+        await self._redis().set(_GIVEN + _digest(id_), json.dumps(dict(record)), ex=_GIVEN_SECONDS, nx=True)
+
+    async def recall(self, id_: str) -> dict[str, str] | None:
+        """What was noted of a request."""
+        told = await self._redis().get(_GIVEN + _digest(id_))
+        return None if told is None else {str(n): str(v) for n, v in json.loads(told).items()}
+
+    async def forget(self, id_: str) -> bool:
+        """Forget what was noted of a request; whether it was there."""
+        return bool(await self._redis().unlink(_GIVEN + _digest(id_)))
+
     async def sync(self, purged: str) -> str:
         """When the last purge was; ``purged``, as known here, where Redis has lost its memory since."""
         return str((await self._redis().eval(_SYNC, 1, _PURGED, purged)).decode())
@@ -244,8 +258,8 @@ class RedisStore:
 
 
 def _digest(name: str) -> str:
-    """A name as a tag that needs no escaping: 16 hexadecimal digits."""
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    """A name as a tag or key that needs no escaping: 32 hexadecimal digits."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _said(told: Mapping[str, Any]) -> Said:

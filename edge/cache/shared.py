@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
-from contextlib import aclosing
+from collections.abc import Coroutine, Mapping
+from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -107,15 +107,28 @@ class Shared:
 
     async def count(self, selector: Selector) -> int:
         """How many entries a selector means."""
-        return await self._do(self._store.count(selector), _PURGE_SECONDS)
+        return await self._do(self._store.count(selector), _PURGE_SECONDS, demanded=True)
 
     async def purge(self, selector: Selector) -> int:
         """Forget entries, here and on every server; how many there were."""
-        return await self._do(self._store.purge(selector, self.purged or "0"), _PURGE_SECONDS)
+        work = self._store.purge(selector, self.purged or "0")
+        return await self._do(work, _PURGE_SECONDS, demanded=True)
 
     async def evict(self, id_: str) -> None:
         """Forget one entry, here and on every server."""
-        await self._do(self._store.evict(id_), max(self._timeout, 1.0))
+        await self._do(self._store.evict(id_), max(self._timeout, 1.0), demanded=True)
+
+    def remember(self, id_: str, record: Mapping[str, str]) -> None:
+        """Note which answer a request got, where that can be done; nobody waits for it."""
+        self._keep(asyncio.create_task(self._quietly(self._store.remember(id_, record))))
+
+    async def recall(self, id_: str) -> dict[str, str] | None:
+        """What was noted of a request."""
+        return await self._do(self._store.recall(id_), max(self._timeout, 1.0))
+
+    async def forget(self, id_: str) -> bool:
+        """Forget what was noted of a request; whether it was there."""
+        return await self._do(self._store.forget(id_), max(self._timeout, 1.0))
 
     async def _hear(self, said: Said | None) -> None:
         if said is None:
@@ -133,14 +146,16 @@ class Shared:
             self._heard(None)
         self.purged = last
 
-    async def _do(self, work: Coroutine[Any, Any, _T], seconds: float) -> _T:
-        """The result of some work, if it comes in time and the breaker lets it begin."""
-        if not self.breaker.enter():
+    async def _do(self, work: Coroutine[Any, Any, _T], seconds: float, *, demanded: bool = False) -> _T:
+        """The result of some work, if it comes in time and the breaker lets it begin.
+
+        What somebody ``demanded`` is tried in any case.
+        """
+        if not demanded and not self.breaker.enter():
             work.close()
             raise SharedError("left alone after failures")
         task = asyncio.create_task(work)  # of its own, because it must not be cut off half-way
-        self._working.add(task)
-        task.add_done_callback(self._ended)
+        self._keep(task)
         good = False
         try:
             await asyncio.wait({task}, timeout=seconds)
@@ -158,6 +173,14 @@ class Shared:
                 self.breaker.succeeded()
             else:
                 self.breaker.failed()
+
+    async def _quietly(self, work: Coroutine[Any, Any, Any]) -> None:
+        with suppress(SharedError):
+            await self._do(work, max(self._timeout, 1.0))
+
+    def _keep(self, task: "asyncio.Task[Any]") -> None:
+        self._working.add(task)
+        task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         self._working.discard(task)

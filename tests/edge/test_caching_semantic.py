@@ -171,7 +171,7 @@ def test_no_two_held_out_questions_of_the_demo_share_an_answer(demo: Pipeline) -
         row = json.loads(line)
         query = Query.of_text(row["text"], bundle.normaliser)
         decision = demo.decide(query)
-        if row.get("history") or why_not(decision, query, [{}], bundle, SETTINGS) is not None:
+        if row.get("history") or why_not(decision, query, {"messages": [{}]}, bundle, SETTINGS) is not None:
             continue
         assert decision.reading is not None
         vector, typed = unit_vector(decision.reading.embedding), bundle.normaliser.typed(query.typed)

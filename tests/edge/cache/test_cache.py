@@ -201,7 +201,7 @@ def test_those_who_wait_get_what_landed() -> None:
     async def scenario() -> list[Any]:
         flights = Flights()
         flight = flights.start("a")
-        waiting = [asyncio.create_task(flight.wait(None)) for _ in range(3)]
+        waiting = [asyncio.create_task(flight.wait(5.0)) for _ in range(3)]
         await asyncio.sleep(0)
         assert flights.get("a") is flight
         entry = entry_of()
@@ -217,7 +217,7 @@ def test_one_who_leaves_takes_nothing_from_the_others() -> None:
     async def scenario() -> Any:
         flights = Flights()
         flight = flights.start("a")
-        leaving, staying = (asyncio.create_task(flight.wait(None)) for _ in range(2))
+        leaving, staying = (asyncio.create_task(flight.wait(5.0)) for _ in range(2))
         await asyncio.sleep(0)
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
