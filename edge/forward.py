@@ -115,20 +115,12 @@ class Forwarder:
 
         Raises RequestError and ClientLeft only while nothing has been sent to the client.
         """
-        work = asyncio.create_task(self._relay(request, send, head, relayed))
-        gone = asyncio.create_task(_until_gone(receive))
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
-            elif relayed.started:
-                relayed.outcome = "client_left"
-            else:
-                raise ClientLeft
-        finally:
-            gone.cancel()
-            work.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
+            await unless_gone(receive, self._relay(request, send, head, relayed))
+        except ClientLeft:
+            if not relayed.started:
+                raise
+            relayed.outcome = "client_left"
 
     async def fetch(self, request: httpx2.Request) -> tuple[int, bytes]:
         """Status and whole body of a small answer. Raises RequestError."""

@@ -82,7 +82,7 @@ class Toolbox:
         """The result of a call, maybe one that the same caller got for the same arguments shortly before."""
         tool = self.tools[call.suggestion.tool]
         credential = self._credential(tool, asker)
-        if credential is None or not _may_ask(tool, asker.caller):
+        if credential is None:
             return Failure(tool.name, "unverified_caller")
         user = _name_of(asker.caller)
         arguments = tool.arguments(call.suggestion.values, user)
@@ -111,8 +111,7 @@ class Toolbox:
 
     def may_ask(self, call: Call, asker: Asker) -> bool:
         """Whether the tool can be called for this caller."""
-        tool = self.tools[call.suggestion.tool]
-        return self._credential(tool, asker) is not None and _may_ask(tool, asker.caller)
+        return self._credential(self.tools[call.suggestion.tool], asker) is not None
 
     def expected_ms(self, call: Call) -> float:
         """How long a tool took of late, 0 before it was ever called."""
@@ -145,7 +144,12 @@ class Toolbox:
         return has_secret and (not tool.is_relative or bool(self._settings.base_url))
 
     def _credential(self, tool: Tool, asker: Asker) -> _Headers | None:
-        """The header that the tool gets, none where it declares none, None where it did not come, once."""
+        """The header that the tool gets, if it declares one; None where the tool is not for this caller.
+
+        Then nobody says who asks, or the declared header did not come, once.
+        """
+        if not _may_ask(tool, asker.caller):
+            return None
         kind, _, name = tool.credential.partition(":")
         if kind == "secret":
             return ((b"authorization", b"Bearer " + self._settings.secrets[name].encode()),)

@@ -26,8 +26,8 @@ def route(case: Case, runtime: Runtime) -> Decision:
                 case = case.because(called, _incomplete(case))
             else:
                 calls = called
-        elif topic.route == "tool" and _incomplete(case):
-            case = case.because(Reason.SLOT_MISSING, _incomplete(case))
+        elif topic.route == "tool" and (incomplete := _incomplete(case)):
+            case = case.because(Reason.SLOT_MISSING, incomplete)
         elif topic.route != "answer":
             case = case.because(Reason.TOPIC_FORWARDS, topic.route)
         elif query.lang is not None:
